@@ -190,7 +190,7 @@ def _in_order(host: HostResources, needs: GuestRequest, packing: bool) -> Cells:
     if len(host.cells) == len(needs.cells):
         return host.cells
     cells = sorted(host.cells, key=lambda cell: cell.avail_memory, reverse=not packing)
-    if all(guest.cpu_pinning_requested for guest in needs.cells):
+    if all(guest.has_pinned_cpus for guest in needs.cells):
         cells.sort(key=lambda cell: cell.avail_pcpus, reverse=not packing)
     else:
         cells.sort(key=lambda cell: cell.cpu_usage, reverse=packing)

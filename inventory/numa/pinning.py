@@ -50,13 +50,17 @@ class FreeCpus:
 
     @cached_property
     def whole_cores(self) -> list[int]:
-        """The first CPU of each core of which all threads are free."""
+        """The first CPU of each core of which all threads are free.
+
+        Compute hosts leave out cores that have fewer threads than others of the cell.
+        """
         free, firsts = self.cell.free_pcpus, []
+        most = max(map(len, self.cell.siblings), default=1)
         for core in self.cell.siblings:
-            if core and core <= free:
+            if len(core) == most and core <= free:
                 firsts.append(min(core))
                 free -= core
-        return firsts + sorted(free.difference(*self.cell.siblings))
+        return firsts + (sorted(free.difference(*self.cell.siblings)) if most == 1 else [])
 
     @cached_property
     def in_equal_parts(self) -> int:
@@ -71,7 +75,7 @@ def shortage(free: FreeCpus, guest: InstanceNUMACell, reserved: int) -> str | No
     if wanted > free.count:
         return f"needs {wanted} CPUs to pin, {free.count} free of {len(free.cell.pcpuset)}"
     policy = guest.cpu_thread_policy
-    if policy == REQUIRE and guest.pcpuset:
+    if policy == REQUIRE:
         return _shortage_of_threads(free, len(guest.pcpuset))
     if policy == ISOLATE:
         return _shortage_of_cores(free, wanted)
@@ -100,7 +104,8 @@ def _shortage_of_threads(free: FreeCpus, wanted: int) -> str | None:
     if not free.cell.has_threads:
         return "needs cores with several threads, the host's have one each"
     most = free.in_equal_parts
-    if wanted <= most:
+    # Compute hosts want threads for a cell of a mixed guest that pins nothing, too.
+    if max(wanted, 1) <= most:
         return None
     return f"needs {wanted} CPUs on threads of the same cores, {most} free in equal parts"
 

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints domains as Nova's libvirt driver writes them, and what Nova counts on the host's cells.
 
-Reads a list of hosts and flavors as JSON: cells, each with its cpuset, pcpuset and siblings, extra
-specs, image properties, and vcpus. Prints the elements of a domain that concern its CPUs, Nova's
-notes in it, and for each cell the CPUs that float, those that are pinned, and the memory in use;
-null for what Nova refuses. It runs in the environment of Nova.
+Reads a list of hosts and flavors as JSON: cells, each with its cpuset, pcpuset and siblings and
+with what is used of it, extra specs, image properties, and vcpus. Prints the topology that the
+guest asks for, the elements of a domain that concern its CPUs, Nova's notes in it, and for each
+cell the CPUs that float, those that are pinned, and the memory in use; null for what Nova refuses,
+and nothing but the topology for a guest that does not fit. It runs in the environment of Nova.
 """
 
 import json
@@ -33,9 +34,9 @@ def host_cell(number: int, words: dict[str, Any]) -> objects.NUMACell:
         cpuset=set(words["cpuset"]),
         pcpuset=set(words["pcpuset"]),
         memory=MEMORY,
-        cpu_usage=0,
-        memory_usage=0,
-        pinned_cpus=set(),
+        cpu_usage=words.get("cpu_usage", 0),
+        memory_usage=words.get("memory_usage", 0),
+        pinned_cpus=set(words.get("pinned_cpus", ())),
         siblings=[set(each) for each in words["siblings"]],
         mempages=[
             objects.NUMAPagesTopology(size_kb=size, total=total, used=0, reserved=0)
@@ -70,12 +71,15 @@ def counted(words: dict[str, Any]) -> dict[str, Any] | None:
     try:
         image = specs.an_image(words["image"])
         wanted = hardware.numa_get_constraints(flavor, image)
-        limits = objects.NUMATopologyLimits(cpu_allocation_ratio=16.0, ram_allocation_ratio=1.5)
-        fitted = wanted and hardware.numa_fit_instance_to_host(topology, wanted, limits)
+        if not wanted:
+            return None
+        asked = {"wanted": json.dumps(wanted.obj_to_primitive())}
+        limits = objects.NUMATopologyLimits(cpu_allocation_ratio=4.0, ram_allocation_ratio=1.5)
+        fitted = hardware.numa_fit_instance_to_host(topology, wanted, None, limits)
     except exception.NovaException:
         return None
     if not fitted:
-        return None
+        return asked
     # Taken before the driver: it changes nothing, but is given the same cells.
     used = hardware.numa_usage_from_instance_numa(topology, fitted)
     found = Driver(topology)._get_guest_numa_config(fitted, flavor, image)
@@ -93,6 +97,7 @@ def counted(words: dict[str, Any]) -> dict[str, Any] | None:
     notes.image.image_meta = SimpleNamespace(**attributes, properties=properties)
     parts = [found.cputune, found.numatune, cpu]
     return {
+        **asked,
         "parts": [etree.tostring(each.format_dom()).decode() for each in parts if each],
         "notes": etree.tostring(notes.format_dom()).decode(),
         "used": [

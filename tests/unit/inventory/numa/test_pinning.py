@@ -127,12 +127,13 @@ def test_a_core_that_is_reported_twice_is_one_core():
     assert pinned(cell, a_pinned_cell(cpus=3)).cpus == {0: 0, 1: 4, 2: 5}
 
 
-def test_a_guest_without_pinned_cpus_needs_no_threads():
+def test_a_guest_without_pinned_cpus_needs_threads_all_the_same():
+    """A cell of a mixed guest may be such a one. Compute hosts refuse it without free threads."""
     guest = a_pinned_cell(cpus=0, cpu_thread_policy="require")
-    for cell in (a_cell(), a_cell_with_threads()):
-        found = pinned(cell, guest, 1)
-        assert found.cpus == {}
-        assert len(found.reserved) == 1
+    found = pinned(a_cell_with_threads(), guest, 1)
+    assert (found.cpus, len(found.reserved)) == ({}, 1)
+    for cell in (a_cell(), a_cell_with_threads(pinned_cpus={0, 1, 2, 3})):
+        assert "threads" in str(numa_pinning.shortage(FreeCpus(cell), guest, 0))
 
 
 def test_siblings_of_cpus():
@@ -189,3 +190,9 @@ def test_the_strict_thread_policies_on_pairs_of_threads(used, cpus, policy, rese
     else:
         assert len(cores) == (cpus + 1) // 2
     assert all(core in whole for core in cores)
+
+
+def test_a_core_of_fewer_threads_than_others_is_none_to_be_alone_on():
+    cell = a_cell(cpus=3, siblings=[{0, 1}, {2}])
+    assert FreeCpus(cell).whole_cores == [0]
+    assert FreeCpus(a_cell(cpus=2, siblings=[{0}])).whole_cores == [0, 1]
