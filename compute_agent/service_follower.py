@@ -33,7 +33,7 @@ class ServiceFollower:
         self._switched: dict[str, ServiceState] = {}
 
     def serve(self, hosts: Sequence[str], states: Mapping[str, ServiceState]) -> None:
-        """Beat for those of the hosts that are alive."""
+        """Send the heartbeats of the hosts that are alive."""
         before = self._heartbeat.ids_by_host()
         self._heartbeat.serve(hosts, {each for each in hosts if not _is_alive(states, each)})
         there = frozenset(hosts)

@@ -135,8 +135,8 @@ def parse(
     """Parse argv and the files it names, again if need be."""
     if refused := config_files.unreadable(program, argv, only_named):
         raise ConfigError(
-            f"this user may not read {', '.join(map(config_files.with_readers, refused))}: let one"
-            " do it who may, or name files of your own with --config-file and --config-dir"
+            f"this user may not read {', '.join(map(config_files.with_readers, refused))}: run it"
+            " as a user who may, or name files of your own with --config-file and --config-dir"
         )
     # By default oslo.config looks for both.
     places: Any = {"default_config_files": [], "default_config_dirs": []} if only_named else {}

@@ -93,7 +93,13 @@ def counted(number: int, noun: str, others: str = "", thousands: str = "") -> st
 def nearest(name: str, known: Iterable[str], otherwise: str, likeness: float = 0.6) -> str:
     """Return a hint for a name that was not found: similar names, or the text in otherwise."""
     found = similar(name, known, likeness)
-    return f"did you mean {' or '.join(found)}?" if found else otherwise
+    return f"did you mean {alternatives(found)}?" if found else otherwise
+
+
+def alternatives(names: Sequence[str]) -> str:
+    """Return names for one line: a, b or c."""
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def nearest_each(
@@ -109,7 +115,7 @@ def nearest_each(
     texts = [repr(name) for name in unknown[:_UNKNOWN]]
     for number, name in enumerate(unknown[:_COMPARED]):
         if found := similar(name, known):
-            texts[number] += f" (did you mean {' or '.join(found)}?)"
+            texts[number] += f" (did you mean {alternatives(found)}?)"
     more = f" and {len(unknown) - _UNKNOWN} more" if len(unknown) > _UNKNOWN else ""
     return f"{len(unknown)} {noun}s: {', '.join(texts)}{more}", otherwise
 

@@ -241,7 +241,7 @@ def _members(record: AggregateRecord, hosts: Iterable[str]) -> tuple[list[str], 
 
 
 def _no_members(record: AggregateRecord, hosts: Sequence[str]) -> NotFound:
-    has = f"has {some(record.hosts)}" if record.hosts else "has none"
+    has = f"has {some(record.hosts)}" if record.hosts else "has no hosts"
     if len(hosts) == 1:
         hint = nearest(hosts[0], record.hosts, "")
         are = f"host {hosts[0]!r} is not in aggregate {record.name}, which {has}"

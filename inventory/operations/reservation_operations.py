@@ -147,7 +147,7 @@ def extend(connection: sa.Connection, text: str, ends_at: datetime) -> None:
     if row.ends_at <= current_time(connection):
         raise InUse(f"reservation {row.name} has ended: create another one")
     if ends_at <= row.ends_at:
-        raise Malformed("until", f"{ends_at} is not later than {row.ends_at}, when it ends now")
+        raise Malformed("until", f"{ends_at} is not later than its present end, {row.ends_at}")
     _check_next(connection, row, ends_at)
     change = sa.update(table).where(table.c.id == row.id).values(ends_at=ends_at)
     connection.execute(change)

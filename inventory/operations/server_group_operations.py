@@ -113,7 +113,7 @@ def remove_instances(
     uuids = list(dict.fromkeys(uuid.strip() for uuid in uuids))
     for uuid in uuids:
         if uuid not in before:
-            has = f"has {some(before)}" if before else "has none"
+            has = f"has {some(before)}" if before else "has no members"
             raise NotFound(f"instance {uuid!r} is not in server group {row.name}, which {has}")
     gone = sa.delete(server_group_members).where(server_group_members.c.group_id == row.id)
     execute_in(connection, gone, server_group_members.c.instance_uuid, uuids)

@@ -87,7 +87,8 @@ def disable(
     reason = checked_text("reason", reason or "", may_be_empty=True)
     if reason.casefold().startswith(services.AUTOMATIC.casefold()):
         raise Malformed(
-            "reason", f"{services.AUTOMATIC!r} is how reasons begin that agents give themselves"
+            "reason",
+            f"{services.AUTOMATIC!r} is the beginning of reasons of agents: begin yours otherwise",
         )
     rows = _compute_services(connection, hosts, binary)
     values = {"disabled": True, "disabled_reason": reason or None}
@@ -304,9 +305,10 @@ def _refuse_needed(connection: sa.Connection, host: str, forget_guests: bool) ->
     seen = sum(not row.managed for row in rows)
     moving = len(instance_migrations.under_way(connection, [host]))
     if managed or moving or (seen and not forget_guests):
-        hint = ", or forget those with --forget-guests if the host is lost" if seen else ""
+        hint = ", or give up the guests with --forget-guests if the host is lost" if seen else ""
         raise InUse(
             f"host {host} is needed by {counted(managed, 'managed instance')},"
             f" {counted(seen, 'guest')} that its agent saw last and"
-            f" {counted(moving, 'migration')} under way: wait for or move these first{hint}"
+            f" {counted(moving, 'migration')} under way: move the instances and wait for the"
+            f" migrations first{hint}"
         )

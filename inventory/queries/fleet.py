@@ -12,7 +12,7 @@ from inventory import aggregates, compute_nodes, services
 from inventory.objects.amounts import allocatable
 from inventory.tables import compute_nodes as table
 
-# The states of a host in metrics, lists and pages: it is in the last of these that is true of it.
+# The states of a host in metrics, lists and pages: where several are true, the last of them counts.
 # UNSERVED hosts have no compute service.
 STATES = ("up", "disabled", "maintenance", "down", "forced_down", "unserved")
 UP, DISABLED, MAINTENANCE, DOWN, FORCED_DOWN, UNSERVED = STATES

@@ -271,7 +271,7 @@ def _nodes(
     if not nodes:
         known = connection.scalars(sa.select(table.c.host).where(table.c.deleted == 0))
         hint = nearest(host, known, "see 'host list'")
-        raise NotFound(f"no compute node of a host {host!r} has reported yet; {hint}")
+        raise NotFound(f"host {host!r} has no compute node; {hint}")
     return nodes
 
 

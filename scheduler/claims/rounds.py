@@ -51,8 +51,8 @@ class TooLate(Exception):
 class NewestClaims:
     """What is claimed beyond the host cache, with what was decided in the round before.
 
-    That are the members of the groups of a round, and the free places of its projects; None where
-    none has reservations.
+    The rows of the members of a round's groups and of the free places of its projects; None where
+    no project has reservations.
     """
 
     members: GroupMembers = field(default_factory=GroupMembers)

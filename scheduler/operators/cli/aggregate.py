@@ -167,7 +167,7 @@ class _HostsChange(_AggregateChange):
 
 
 class AggregateAddHost(_HostsChange):
-    """Add hosts to an aggregate, all or none. One may be in several, but in one zone only."""
+    """Add hosts to an aggregate, all or none. A host is in one zone at most."""
 
     def add_arguments(self, parser: Any) -> None:
         super().add_arguments(parser)

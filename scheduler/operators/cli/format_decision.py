@@ -147,7 +147,7 @@ def _format_verdict(
     name = host_name(verdict["host"], verdict["nodename"])
     if verdict["refusals"]:
         count = len(verdict["refusals"])
-        text = f"{name} is refused for {counted(count, 'reason')}."
+        text = f"{name} is refused by {counted(count, 'filter')}."
         return [text, Table("", REASON_COLUMNS, _reasons(verdict))]
     choice = _choice(explanation["drawn_from"])
     if verdict["chosen"]:

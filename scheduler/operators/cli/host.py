@@ -78,8 +78,8 @@ class HostList(ListCommand):
     """List the hosts with their capacity, their usage and what is free.
 
     Percentages are of what may be allocated, overcommit included. A host is in one state: up,
-    disabled, maintenance, down, forced_down, or unserved, which has no compute service; it is in
-    the last of these that is true of it. With --long the list also has since when hosts are
+    disabled, maintenance, down, forced_down, or unserved, which has no compute service; where
+    several are true, the last of them counts. With --long the list also has since when hosts are
     forced down, else disabled or in maintenance, and by whom, from the audit log.
     """
 

@@ -141,7 +141,7 @@ class PlanMakeRoom(PlanCommand):
     That is the cure where no host takes an instance although there is room enough in pieces.
     Instances of hosts that are down stay there, and so does what hosts hold for standbys and
     reservations: where that is in the way, it is named. The exit status is 0 if all that were asked
-    for fit then, else 1. {UNKNOWN}
+    for fit after the moves, else 1. {UNKNOWN}
     Nothing is moved without --run. {BLIND_SPOTS}
     """
 

@@ -21,7 +21,7 @@ COLUMNS = ("Step", "Instance", "From", "To", "State", "Why")
 
 
 class PlanCheck(ReportCommand):
-    """Check what of a plan is still true: what is done, and what is possible in its turn.
+    """Compare a plan with the fleet: which moves are done, and which are possible in their turn.
 
     The plan is a file that another command of 'plan' has written with -f json. A move is possible
     if it is so after all possible ones before it, and by the same kind of move. The exit status is

@@ -180,7 +180,7 @@ def _heading(found: dict[str, Any]) -> Iterator[str]:
                 stage = f"Stage {number}: " if len(result["stages"]) > 1 else ""
                 yield f"{stage}empties {', '.join(hosts)}"
         case "repair":
-            yield f"{counted(result['broken'], 'instance')} not where the rules allow it"
+            yield f"{counted(result['broken'], 'instance')} on hosts that the rules forbid"
         case "consolidate":
             hosts = result["emptied"]
             yield f"Empties {counted(len(hosts), 'host')}{': ' if hosts else ''}{', '.join(hosts)}"
@@ -192,7 +192,7 @@ def _heading(found: dict[str, Any]) -> Iterator[str]:
         case "make-room":
             wanted = counted(result["wanted"], "instance")
             fit = "fits" if result["fit"] == 1 else "fit"
-            yield f"{result['fit']} of {wanted} of {result['flavor']} {fit} then"
+            yield f"{result['fit']} of {wanted} of {result['flavor']} {fit} after the moves"
     if found["interrupted"]:
         yield "The search was interrupted: this is the best plan so far"
     elif not found["complete"] and (not left or found["goal"] == "balance"):

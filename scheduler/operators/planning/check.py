@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Check what of a plan is still true on the fleet as it is now."""
+"""Compare a plan with the fleet as it is now: which moves are done, and which are possible."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -18,7 +18,7 @@ LIVE, COLD, EVACUATION = "live migration", "cold migration", "evacuation"
 HOST_IS_DOWN = "is on a host that is down: only drain, with its name, and repair evacuate"
 # Why it cannot be evacuated either: it is not, or not only, on its host.
 MOVING = "is moving already"
-NOT_BUILT = "is claimed for and not built yet"
+NOT_BUILT = "has a claim and is not built yet"
 NOT_EVACUATED = "Nova evacuates only what is active, stopped or in error"
 # Says whether there is time to look for something better.
 KeepGoing = Callable[[], bool]

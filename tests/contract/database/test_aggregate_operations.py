@@ -225,7 +225,7 @@ def test_hosts_need_a_compute_service(hosts):
 def test_hosts_that_are_members_already_or_not(hosts):
     create(hosts, "a")
     refusal = refused(hosts, NotFound, lambda: remove(hosts, "a", "h1"))
-    assert refusal == "host 'h1' is not in aggregate a, which has none"
+    assert refusal == "host 'h1' is not in aggregate a, which has no hosts"
     add(hosts, "a", "h1")
     refusal = refused(hosts, InUse, lambda: add(hosts, "a", "H1"))
     assert refusal == "host h1 is in aggregate a already"

@@ -100,7 +100,7 @@ def test_the_dead_do_not_count(database):
 @pytest.mark.parametrize("host", ["nowhere", "", "%", "h_"])
 def test_hosts_that_there_are_none_of(database, host):
     save(database, a_node("h1"))
-    with pytest.raises(NotFound, match="no compute node of a host"):
+    with pytest.raises(NotFound, match="has no compute node"):
         described(database, host)
 
 

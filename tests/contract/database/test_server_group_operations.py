@@ -221,7 +221,7 @@ def test_instances_that_cannot_become_members(cloud):
 
 def test_instances_that_are_no_members_cannot_leave(cloud):
     create(cloud)
-    with pytest.raises(NotFound, match="'u1' is not in server group web, which has none"):
+    with pytest.raises(NotFound, match="'u1' is not in server group web, which has no members"):
         remove(cloud, "u1")
     see(cloud, "h1", "u2")
     add(cloud, "u2")

@@ -99,7 +99,7 @@ def test_reasons_that_do_not_fit_are_refused(database, reason, problem):
 @pytest.mark.parametrize("reason", ["AUTO: no", "auto: no"])
 def test_an_operator_cannot_speak_for_the_agent(database, reason):
     serve(database, "h1")
-    with pytest.raises(Malformed, match="'AUTO: ' is how reasons begin"):
+    with pytest.raises(Malformed, match="'AUTO: ' is the beginning of reasons of agents"):
         database.write(lambda c: service_operations.disable(c, ["h1"], reason))
 
 
@@ -333,7 +333,7 @@ def test_a_host_that_is_needed_is_not_deleted(two_hosts):
             deleted(two_hosts, **options)
         assert str(caught.value).startswith(
             "host h1 is needed by 2 managed instances, 1 guest that its agent saw last and 1"
-            " migration under way: wait for or move these first"
+            " migration under way: move the instances and wait for the migrations first"
         )
     assert live_hosts(two_hosts) == BOTH
 

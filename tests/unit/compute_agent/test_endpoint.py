@@ -260,7 +260,7 @@ def test_a_driver_without_power_is_named(
             "host_describe",
             {"host": "nowhere"},
             errors.ComputeHostNotFound,
-            "no compute node of a host 'nowhere'",
+            "host 'nowhere' has no compute node",
         ),
     ],
 )

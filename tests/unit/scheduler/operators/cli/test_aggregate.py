@@ -74,7 +74,11 @@ def zones(database, command):
         (["add", "host", "south", "h1"], 1, "and may be in one only: remove it from"),
         (["add", "host", "south", "h2"], 1, "on h2 (1, from nova to south): move it away"),
         (["add", "host", "south", "h3"], 1, "no compute service on a host 'h3': start"),
-        (["remove", "host", "south", "h1"], 1, "'h1' is not in aggregate south, which has none"),
+        (
+            ["remove", "host", "south", "h1"],
+            1,
+            "'h1' is not in aggregate south, which has no hosts",
+        ),
         (["delete", "south", "north"], 1, "aggregate north is not empty: remove its hosts"),
     ],
 )

@@ -108,9 +108,9 @@ def test_what_cannot_be_asked_for(command):
             "host show\nservice list -f csv\nhost show nowhere\ndb version\nexit\n",
             0,
             ['"ID","Binary","Host"', "0018"],
-            ["the following arguments are required: host", "no compute node of a host"],
+            ["the following arguments are required: host", "has no compute node"],
         ),
-        ("db version\nhost show nowhere\n", 1, ["0018"], ["no compute node of a host 'nowhere'"]),
+        ("db version\nhost show nowhere\n", 1, ["0018"], ["host 'nowhere' has no compute node"]),
         ("", 0, [], []),
     ],
 )

@@ -136,12 +136,12 @@ def test_why_a_host_was_refused(scheduler, command, output):
     with scheduler:
         scheduler.ask("one", memory_mb=5000, vcpus=100)
     text = output("req-one", "--host=host-3")
-    assert "host-3 is refused for 2 reasons.\n" in text
+    assert "host-3 is refused by 2 filters.\n" in text
     assert "needs 5000 MB of memory, 4096 left of 8192 x 1.0" in text
     assert "needs 100 vCPUs, the host has only 16" in text
     assert "host-1" not in text
     assert command.refused("explain", "req-one", "--host=hots-3") == (
-        "there was no host 'hots-3'; did you mean host-3 or host-1 or host-2?"
+        "there was no host 'hots-3'; did you mean host-3, host-1 or host-2?"
     )
     assert command.refused("explain", "req-one", "--host=x") == (
         "there was no host 'x'; the decision had 3 hosts"

@@ -155,7 +155,7 @@ def test_an_instance_is_evacuated_in_any_state_but_not_before_it_is_built(comman
     found = simulated(command, "h0", status=1)
     assert places(found) == {"i0": "h1", "i1": "h1", "i2": "h1"}
     (left,) = found["unplanned"]
-    assert (left["instance"], left["why"]) == ("i3", "is claimed for and not built yet")
+    assert (left["instance"], left["why"]) == ("i3", "has a claim and is not built yet")
 
 
 def test_server_groups_and_what_is_not_known_of_them(command, racks):

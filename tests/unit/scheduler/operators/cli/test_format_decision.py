@@ -139,7 +139,7 @@ def test_why_a_host_was_not_chosen():
     ]
     assert format_decision.format_host(found, "H2") == ["h2 was chosen. The best host is chosen."]
     line, table = format_decision.format_host(found, "h4")
-    assert line == "h4 is refused for 2 reasons."
+    assert line == "h4 is refused by 2 filters."
     assert [row[1] for row in rows(table)] == ["RamFilter", "Drop"]
     with pytest.raises(ValueError, match="no host 'h9'"):
         format_decision.format_host(found, "h9")

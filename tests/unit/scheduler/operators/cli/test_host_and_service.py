@@ -67,7 +67,7 @@ def test_one_of_several_nodes_is_shown(command, hosts):
     refused = command.refused("host", "show", "h2", "--node", "n3")
     assert refused == "host h2 has no node 'n3'; it has n1, n2"
     refused = command.refused("host", "show", "nowhere")
-    assert refused == "no compute node of a host 'nowhere' has reported yet; see 'host list'"
+    assert refused == "host 'nowhere' has no compute node; see 'host list'"
 
 
 def test_a_service_is_listed_shown_and_deleted(database, command, hosts):

@@ -46,7 +46,7 @@ def test_a_host(command, cloud, command_line):
         (["host", "list", "--sort-column", "Zome"], "Zone"),
         (
             ["host", "list", "-c", "Host", "--sort-column", "vCPUs Use"],
-            "vCPUs Used or vCPUs % or vCPUs",
+            "vCPUs Used, vCPUs % or vCPUs",
         ),
     ],
 )

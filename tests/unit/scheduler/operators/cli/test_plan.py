@@ -206,7 +206,7 @@ def test_a_claim_for_an_instance_that_is_not_built_waits_and_an_alternate_is_non
     more = {"slot": -3, "state": "alternate", "compute_node_id": 3, "memory_mb": 10}
     claim(cloud, "new", "full", **more)
     # It is on two hosts, of which one is an alternate.
-    assert drained(command, "old", status=1)["new"]["why"] == "is claimed for and not built yet"
+    assert drained(command, "old", status=1)["new"]["why"] == "has a claim and is not built yet"
     assert drained(command, "full") == {}
 
 
@@ -285,7 +285,7 @@ def test_instances_of_a_host_that_is_down_can_only_be_evacuated(command, cloud):
     done = command.run("plan", "repair")
     assert done.status == 0
     lines = done.stdout.splitlines()
-    assert lines[0] == "2 instances not where the rules allow it"
+    assert lines[0] == "2 instances on hosts that the rules forbid"
     assert lines[1] == "2 moves in 1 step, 2 by evacuation; 5.9 GB of memory to copy"
     assert lines[2].startswith("Instances on a host that is down cannot be live-migrated.")
     assert lines[3] == "Reason: old is down"
