@@ -27,6 +27,8 @@ MAX_PIECES = 100
 UNUSED_AGE = 300.0
 MAX_LISTED = 10_000
 _LONGEST = 255
+# At the end of hosts that are cut. Releases before have no number.
+_MORE = ", ... ({} more)"
 _LONGEST_UUID = 36
 # A larger number is not the id of a row.
 _MAX_DIGITS = 18
@@ -198,14 +200,21 @@ def _row(decided: DecisionRow, zero: datetime) -> dict[str, Any]:
     row: dict[str, Any] = {each.name: getattr(decided, each.name) for each in fields(decided)}
     for name in ("request_id", "project_id"):
         row[name] = row[name] and row[name][:_LONGEST]
-    hosts = ", ".join(dict.fromkeys(decided.hosts))
-    if len(hosts) > _LONGEST:
-        hosts = f"{hosts[: _LONGEST - 5].rpartition(', ')[0]}, ..."
+    hosts = _first_hosts([*dict.fromkeys(decided.hosts)])
     return row | {
         "decided_at": zero + timedelta(seconds=row.pop("ended")),
         "instances": len(row.pop("instance_uuids")),
         "hosts": hosts or None,
     }
+
+
+def _first_hosts(names: Sequence[str]) -> str:
+    """Return names in a text that fits its column, with the number of those that do not."""
+    text = ", ".join(names)
+    if len(text) <= _LONGEST:
+        return text
+    shown = text[: _LONGEST - len(_MORE.format(len(names)))].rpartition(", ")[0]
+    return shown + _MORE.format(len(names) - len(shown.split(", ")))
 
 
 def _ids_in_order(rows: Iterable[Any]) -> list[int]:

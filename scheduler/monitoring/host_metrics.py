@@ -116,15 +116,15 @@ def _resources(hosts: HostTable) -> dict[str, dict[str, Amounts]]:
 def _audit_ages(updated: Amounts, now: float | None) -> GaugeMetricFamily:
     gauge = GaugeMetricFamily(
         "berthmaster_agents_audit_age_seconds",
-        "Time since rows of nodes with living agents were written; quantile 1 is the oldest.",
-        labels=["quantile"],
+        "Time since rows of nodes with living agents were written; percentile 100 is the oldest.",
+        labels=["percentile"],
     )
     known = updated[np.isfinite(updated)]
     # Without the database's time the ages are unknown.
     if now is not None and len(known):
         ages = np.maximum(now - known, 0.0)
         for quantile, age in zip(QUANTILES, np.quantile(ages, QUANTILES), strict=True):
-            gauge.add_metric([f"{quantile:g}"], float(age))
+            gauge.add_metric([f"{100 * quantile:g}"], float(age))
     return gauge
 
 

@@ -3,6 +3,7 @@
 """The pages of a scheduler in a real browser: fleets of any size, hostile names, any screen."""
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -15,11 +16,16 @@ from urllib.parse import urlencode
 
 import pytest
 
-from scheduler.operators.status_pages.messages import CONTENT_SECURITY_POLICY
+from scheduler.operators.status_pages.messages import CONTENT_SECURITY_POLICY, PageRequest
+from scheduler.operators.status_pages.rendering import asset
+from scheduler.operators.status_pages.routes import Site
+from scheduler.operators.status_pages.source import Source
 from tests.backends import backends_alike
+from tests.databases import a_uuid
 from tests.fixtures.browser import Browser
 from tests.fixtures.daemons.process import wait_until
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
+from tests.fixtures.keeping import configured
 from tests.fixtures.served_pages import ServedPages, serving
 from tests.fixtures.shown_fleet import BACKWARDS, HOSTILE, LONG, SCRIPT, ShownFleet, host_names
 
@@ -139,6 +145,33 @@ def test_every_view_fits_any_screen_and_can_be_read(browser: Browser, pages: Ser
             assert browser.run(_TORN) == [], (path, width)
             corner = _corner(browser)
             assert (max(corner) < 64) if dark else (min(corner) > 192)
+
+
+def test_usual_ids_fit_into_the_table_of_decisions(browser: Browser, tmp_path: Path) -> None:
+    names = [f"compute-{each:03}.rack-{each % 8}.example" for each in range(60)]
+    with closing(ShownFleet(tmp_path)) as fleet:
+        fleet.add_hosts(names)
+        ids = {"request_id": f"req-{a_uuid('r')}", "project_id": a_uuid("p").replace("-", "")}
+        fleet.decide(
+            {"name": "many", "instances": 40, "flavor": "m1.small", **ids},
+            {"name": "big", "flavor": "x1.giant", **ids},
+        )
+        page = Site(Source(configured(fleet.config))).answer(PageRequest("/decisions/")).body
+    (tmp_path / "decisions").mkdir()
+    (tmp_path / "decisions" / "index.html").write_bytes(page)
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "style.css").write_bytes(asset("style.css"))
+    browser.open(tmp_path / "decisions" / "index.html", 1280)
+    room, taken = browser.run(
+        "const box = document.querySelector('.wide'); return [box.clientWidth, box.scrollWidth]"
+    )
+    assert taken <= room
+    heights = browser.run(
+        "return [...document.querySelectorAll('td.id a')].map(each => each.clientHeight)"
+    )
+    assert heights
+    assert max(heights) < 30
+    assert re.search(r"and [1-9]\d* more", page.decode())
 
 
 def _corner(browser: Browser) -> tuple[int, ...]:

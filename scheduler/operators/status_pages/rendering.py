@@ -3,6 +3,7 @@
 """Make HTML of a view: all text is escaped, figures are written as people read them."""
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,7 +27,14 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    filters: list[Callable[..., str]] = [amount, amounts_text, count, duration, host_link]
+    filters: list[Callable[..., Any]] = [
+        first_hosts,
+        amount,
+        amounts_text,
+        count,
+        duration,
+        host_link,
+    ]
     filters += [instance_link, plural, share, size, when, words]
     found.filters |= {each.__name__: each for each in filters}
     found.globals["query_link"] = query_link
@@ -103,6 +111,22 @@ def share(value: float | None) -> str:
 def when(moment: datetime | str | None) -> str:
     """Return a time in UTC without fractions of a second."""
     return str(moment or "")[:19]
+
+
+def first_hosts(text: str | None, most: int = 2) -> tuple[str, str]:
+    """Return the first of the hosts of a saved decision, and how many more there are.
+
+    The saved text may be cut; a release before did not say how many it has left out.
+    """
+    names = (text or "").split(", ")
+    left_out = re.fullmatch(r"\.\.\.(?: \((\d+) more\))?", names[-1])
+    if left_out:
+        names = names[:-1]
+    more = max(0, len(names) - most) + int((left_out and left_out[1]) or 0)
+    shown = ", ".join(names[:most])
+    if left_out and left_out[1] is None:
+        return shown, "and more"
+    return shown, f"and {more} more" if more else ""
 
 
 def words(name: str) -> str:

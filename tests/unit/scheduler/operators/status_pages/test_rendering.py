@@ -6,7 +6,16 @@ import math
 
 import pytest
 
-from scheduler.operators.status_pages.rendering import amount, count, duration, plural, share, size
+from inventory.decisions import _first_hosts as saved_hosts
+from scheduler.operators.status_pages.rendering import (
+    amount,
+    count,
+    duration,
+    first_hosts,
+    plural,
+    share,
+    size,
+)
 
 
 def test_amounts_are_in_the_unit_of_reasons():
@@ -35,6 +44,26 @@ def test_what_is_unknown_is_empty():
 )
 def test_nearly_nothing_and_nearly_all_are_neither(value, text):
     assert share(value) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "shown", "more"),
+    [
+        (0, "", ""),
+        (2, "compute-0, compute-1", ""),
+        (3, "compute-0, compute-1", "and 1 more"),
+        (98, "compute-0, compute-1", "and 96 more"),
+    ],
+)
+def test_hosts_that_were_left_out_of_a_saved_text_are_counted(number, shown, more):
+    text = saved_hosts([f"compute-{each}" for each in range(number)])
+    assert len(text) <= 255
+    assert first_hosts(text) == (shown, more)
+
+
+def test_of_a_release_before_the_number_is_unknown():
+    assert first_hosts("h1, h2, h3, ...") == ("h1, h2", "and more")
+    assert first_hosts(None) == ("", "")
 
 
 def test_numbers_agree_with_their_nouns():
