@@ -11,7 +11,9 @@ from oslo_log import log
 from oslo_service import service as oslo_service
 
 from conf.daemon import tracing
+from conf.daemon.periodic_thread import PeriodicThread
 from conf.daemon.process import stop_each
+from conf.daemon.state_logger import StateLogger
 from conf.daemon.systemd import Notifier
 from conf.service import liveness_limit
 from inventory import audit_log, heartbeat, migrations, services
@@ -55,6 +57,10 @@ from scheduler.wire import push_messages
 
 LOG = log.getLogger(__name__)
 Publish = Callable[[Collection[int]], None]
+# Seconds: hosts that were read longer ago are read although there is no request.
+WARM = 5.0
+# Seconds that a stop waits for such a reading under way.
+STOP_TIMEOUT = 1.0
 
 
 def prune_unneeded(conf: cfg.ConfigOpts, database: Database) -> bool:
@@ -126,6 +132,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
             self._start_parts()
         self._adoption.start()
         self._standbys.start()
+        self._warmer.start()
         self._started = True
         self._notifier.ready("serving select_destinations")
         self._notifier.watch(self._server.alive)
@@ -188,6 +195,18 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         self._releases = ReleaseQueue(lambda: self.destinations.claimer, lease.hold)
         self._standbys = self._standby_keeper_thread()
         self._server, self._push_server = self._create_servers()
+        self._warmth = StateLogger(LOG, "Reading hosts between requests")
+        self._warmer = PeriodicThread("warmer", self._keep_warm, WARM)
+
+    def _keep_warm(self) -> None:
+        """Read what has changed, so that who comes after a pause, or a lost broker, need not wait.
+
+        A complete reading, which takes seconds in a large cloud, is due then sooner or later.
+        """
+        cache = self.destinations.host_cache
+        text = "Cannot read hosts between requests, trying again: %s"
+        age = max(WARM, cache.max_age)
+        self._warmth.attempt(lambda: cache.refresh_if_older(age), text, reason=text)
 
     def _standby_keeper_thread(self) -> StandbyKeeperThread:
         conf, database = self._conf, self._database
@@ -241,6 +260,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         self._server.drain()
         pushes.join()
         stop_each(
+            lambda: self._warmer.stop(STOP_TIMEOUT),
             self._releases.stop,
             self._standbys.stop,
             self._adoption.stop,

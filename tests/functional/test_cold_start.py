@@ -9,6 +9,7 @@ from typing import Any
 import pymysql
 import pytest
 
+from inventory import services
 from inventory.engine import Database
 from scheduler.client.scheduler_client import SchedulerClient
 from scheduler.wire.context import RequestContext
@@ -79,6 +80,17 @@ def test_who_is_ready_has_read_all_hosts_with_what_was_written_meanwhile(
         )
     wait_for_log(scheduler, SERVES)
     assert place(client) == "compute2"
+
+
+@each_backend
+def test_a_scheduler_keeps_its_hosts_fresh_without_requests(
+    deployment: Deployment, database: Database, backend: str
+) -> None:
+    a_fleet(database, ["compute1"])
+    scheduler = deployment.scheduler(backend)
+    (row,) = database.read(lambda each: services.all_live(each, services.COMPUTE[0]))
+    database.write(lambda each: services.delete(each, [row.id]))
+    wait_for_log(scheduler, "Host compute1 has a compute node and no compute service")
 
 
 @pytest.mark.parametrize("table", ["berthmaster_version", "services", "compute_nodes"])
