@@ -84,7 +84,7 @@ class Manager:
         self.observer: Callable[[float, Exception | None], None] = lambda seconds, error: None
         # Called again and again while another agent does the work, with why this one could not.
         self.standby_observer: Callable[[Exception | None], None] = lambda error: None
-        self._registered = self._started = False
+        self._registered = self._started = self._has_audited = False
         # Whether the driver itself says which services live.
         self._follows = False
         # At first, too: an earlier run of the agent may have disabled the services.
@@ -200,6 +200,10 @@ class Manager:
             return self._failed(error)
         self.observer(time.monotonic() - began, None)
         self._state.recovered()
+        if not self._has_audited:
+            self._has_audited = True
+            hosts, seconds = identity.shortened(self._driver.hosts()), time.monotonic() - began
+            LOG.info("Made the first audit of %s in %.1f s", hosts, seconds)
         self._failure, self._pause = "", 0.0
         interval = audit_interval(self._conf)
         return NEVER if interval is None else interval

@@ -75,6 +75,7 @@ class AgentService(ServiceBase):  # type: ignore[misc]  # oslo.service ships no 
             LOG.info("Stopping")
             self._notifier.stopping()
             stop_each(*self._steps)
+            LOG.info("Stopped")
         self._ended.set()
 
     def wait(self) -> None:

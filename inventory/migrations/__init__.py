@@ -77,6 +77,11 @@ class Schema(NamedTuple):
         return ""
 
 
+def needs_stop(revision: str | None) -> bool:
+    """Return whether no daemon may run while the schema of this revision is upgraded."""
+    return revision is not None and FIRST <= revision < FIRST_RELEASED
+
+
 def sync(database: Database) -> tuple[str | None, str]:
     """Upgrade the schema, one process at a time; return the revisions before and after."""
     from alembic import command

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The service can be stopped at any moment and tells systemd the truth."""
 
+import logging
 import os
 import socket
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from compute_agent.virt.fake import FakeDriver
 from conf.daemon.systemd import Notifier
 from inventory import services
 from inventory.engine import Database
-from tests.fixtures.daemons.process import PATIENCE
+from tests.fixtures.daemons.process import PATIENCE, wait_until
 
 
 @pytest.fixture
@@ -40,16 +41,23 @@ def test_a_service_that_never_started_can_be_stopped(service: AgentService) -> N
 
 
 def test_ready_means_registered(
-    service: AgentService, manager_socket: socket.socket, database: Database
+    service: AgentService,
+    manager_socket: socket.socket,
+    database: Database,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.INFO)
     service.start()
     try:
         assert manager_socket.recv(100) == b"READY=1\nSTATUS=Host alpha"
         assert [row.host for row in database.read(services.all_live)] == ["alpha"]
+        assert wait_until(lambda: "Made the first audit of alpha in " in caplog.text)
         service.reset()
     finally:
         service.stop()
     assert manager_socket.recv(100) == b"STOPPING=1"
+    assert caplog.text.count("Made the first audit") == 1
+    assert caplog.text.rstrip().endswith("Stopped")
     service.wait()
 
 

@@ -6,7 +6,8 @@ import socket
 
 import pytest
 
-from tests.databases import execute
+from inventory import migrations, services
+from tests.databases import execute, serve
 
 ADVICE = "check that it runs and can be reached from here, or wait longer with berthmaster"
 
@@ -100,3 +101,41 @@ def test_a_database_that_refuses_a_value_is_not_said_to_be_away(command):
     """As the name of a host is one that was typed in another character set than UTF-8."""
     refused = command.refused("host", "show", "Z\udcfcrich")
     assert refused.startswith("the database refuses a value: a text has a lone half of a character")
+
+
+@pytest.fixture
+def running(database):
+    """A scheduler and two agents that are up, and an agent that is down."""
+    serve(database, "h1", "h2", "gone")
+
+    def scheduler(connection):
+        ids = services.register(connection, ["control"], services.SCHEDULER, 1)
+        services.beat(connection, ids)
+
+    database.write(scheduler)
+    execute(
+        database, "UPDATE services SET last_seen_up = '2020-01-01 00:00:00' WHERE host = 'gone'"
+    )
+
+
+RUNNING = "1 scheduler runs, on control; 2 agents run, on h1, h2"
+
+
+def test_an_upgrade_names_the_daemons_that_run(command, running, monkeypatch):
+    monkeypatch.setattr(migrations, "sync", lambda _: ("0015", "0016"))
+    monkeypatch.setattr(migrations, "revision", lambda _: "0015")
+    done = command.run("db", "sync")
+    assert (done.status, "is now at 0016" in done.stdout) == (0, True)
+    assert done.stderr == (
+        f"Daemons of the release before go on with it; restart them with this release: {RUNNING}.\n"
+    )
+    monkeypatch.undo()
+    assert command.run("db", "sync").stderr == ""
+
+
+def test_an_upgrade_that_needs_a_stop_is_refused_while_daemons_run(command, running, monkeypatch):
+    monkeypatch.setattr(migrations, "revision", lambda _: "0009")
+    assert command.refused("db", "sync") == (
+        f"stop all daemons before this upgrade: {RUNNING}. Daemons that have ended count as running"
+        " for 60 s"
+    )
