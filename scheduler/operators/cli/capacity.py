@@ -301,7 +301,7 @@ def _sections(found: dict[str, Any], limit: int, stopped: bool) -> Iterator[str 
         yield f"More may fit: {_STOPPED if stopped else _MOST_PLACED}"
     if found["limits"]:
         counts = ", ".join(f"{name} {count}" for name, count in found["limits"].items())
-        yield f"Hosts by the filter that refuses one more: {counts}"
+        yield f"Hosts by the filter that refuses another instance: {counts}"
     if found["left_out"]:
         yield f"Hosts that the request excludes: {found['left_out']}"
     yield from map(_format_largest, found.get("largest", ()))

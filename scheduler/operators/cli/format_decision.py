@@ -126,7 +126,7 @@ def refusals_table(explanation: Document) -> Table:
 
 def near_misses_table(explanation: Document) -> Table:
     rows = [(each["text"],) for each in explanation["near_misses"]]
-    return Table("Any one of these would have been enough", ("Change",), rows)
+    return Table("Changes of which one would have been enough", ("Change",), rows)
 
 
 def format_host(explanation: Document, name: str) -> list[str | Table]:

@@ -264,7 +264,7 @@ def _promises(found: dict[str, Any]) -> Iterator[str | Table]:
             "Room that stays held there: schedulers make standbys elsewhere when a host is"
             " disabled, reserved places stay"
             if is_drain
-            else "Hosts that would take one more but for what they hold:"
+            else "Hosts that would take another instance without what they hold:"
         )
         yield Table("", ("Host", "Held For"), [tuple(each.values()) for each in held])
     if lacking := result.get("without_standby"):

@@ -163,7 +163,7 @@ class ReservationCreate(ReportCommand):
                 "Without --failover the places would be reserved, with no standbys"
             ) from None
         explanation = json_value(error.rehearsal.explain(Extent(most=1)))
-        why = "For one more, " + format_result(explanation)[0]
+        why = "For another place, " + format_result(explanation)[0]
         size = format_flavor(spec.flavor)
         raise OperationRefused(
             f"nothing is reserved: {error}. {why}\n"

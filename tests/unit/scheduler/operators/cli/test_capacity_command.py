@@ -92,7 +92,7 @@ def test_people_get_a_table(command):
     lines = done.stdout.splitlines()
     assert lines[:7] == [
         "2,4096,20: 15 instances on 2 of 2 hosts",
-        "Hosts by the filter that refuses one more: RamFilter 2",
+        "Hosts by the filter that refuses another instance: RamFilter 2",
         "Hosts that the request excludes: 2",
         "Most vCPUs: 16, as 16,4096,20 on rich",
         "Most MB of memory: 52768, as 2,52768,20 on rich",

@@ -121,7 +121,7 @@ def test_places_are_kept_apart(command, cloud, spread, number, most):
     refused = command.refused(
         "reservation", "create", "r1", *MINE, *options, f"--number={number + 1}"
     )
-    assert f"there is room for {number} of {number + 1} places. For one more, 0 of" in refused
+    assert f"there is room for {number} of {number + 1} places. For another place, 0 of" in refused
     assert command.json("reservation", "list") == []
     made = hosts(create(command, "r1", *MINE, *options, f"--number={number}"))
     assert max(map(made.count, made)) == most
