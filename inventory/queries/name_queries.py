@@ -18,6 +18,7 @@ from inventory.tables import (
     aggregates,
     allocations,
     compute_nodes,
+    decision_instances,
     decisions,
     instances,
     reservations,
@@ -72,6 +73,18 @@ def _instances(connection: sa.Connection) -> Iterable[str]:
     return connection.scalars(query)
 
 
+def _newest_instances(connection: sa.Connection) -> Iterable[str]:
+    """Return the uuids of the instances that the newest decisions are about."""
+    newest = sa.select(decisions.c.id).order_by(decisions.c.id.desc()).limit(_NEWEST).subquery()
+    c = decision_instances.c
+    query = _column(c.instance_uuid, c.decision_id.in_(sa.select(newest.c.id)))
+    return connection.scalars(query)
+
+
+def _requests(connection: sa.Connection) -> Iterable[str]:
+    return chain(_newest(decisions.c.request_id)(connection), _newest_instances(connection))
+
+
 def _of(query: sa.Select[Any]) -> Callable[[sa.Connection], Iterable[str]]:
     return lambda connection: connection.scalars(query)
 
@@ -87,11 +100,12 @@ NAMES: Mapping[str, Callable[[sa.Connection], Iterable[str | None]]] = {
     "hypervisors": _of(_column(compute_nodes.c.hypervisor_hostname, compute_nodes.c.deleted == 0)),
     "instances": _instances,
     "projects": _newest(decisions.c.project_id),
-    "requests": _newest(decisions.c.request_id),
+    "requests": _requests,
     "reservations": _of(_column(reservations.c.name)),
     "server groups": _of(_column(server_groups.c.name)),
     "service hosts": _of(_column(services_table.c.host, _LIVE_SERVICE)),
     # The default one is an option.
+    "uuids": _newest_instances,
     "zones": _named_by(ZONE),
 }
 

@@ -25,6 +25,7 @@ echo "${*@Q}" >>asked
 case $3 in
     *--zone) printf '%s\\n' names "${@:0:0}" NAMES ;;
     *--file) echo files ;;
+    *--state) printf '%s\n' lists up down disabled ;;
     *) [[ $4 ]] && printf '%s\\n' words --zone --zoom || printf '%s\\n' words host hollow list ;;
 esac
 """
@@ -127,6 +128,13 @@ def test_names_are_quoted_and_never_evaluated(press, before):
     lines = press(*(f"{before}{typed}{TAB}" for typed in BECOMES))
     assert dict(zip(BECOMES, (line.removeprefix(before) for line in lines), strict=True)) == BECOMES
     assert {each.name for each in press.home.iterdir()} == {"asked", "bashrc", "kept"}
+
+
+@pytest.mark.parametrize("before", ["berthmaster host --state ", "berthmaster host --state="])
+def test_further_words_of_a_list_are_completed(press, before):
+    assert press(
+        *(f"{before}{each}{TAB}" for each in ("do", "up,do", "up,disabled,do", "up,u"))
+    ) == [f"{before}{each}" for each in ("down ", "up,down ", "up,disabled,down ", "up,u")]
 
 
 def test_what_is_typed_is_never_evaluated(press):

@@ -65,6 +65,7 @@ def _is_read(key: str, text: str, cast: Callable[[str], float]) -> bool:
 class AggregateList(ListCommand):
     """List the aggregates."""
 
+    titles = FULL
     is_watchable = True
 
     def add_arguments(self, parser: Any) -> None:

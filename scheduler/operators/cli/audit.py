@@ -26,6 +26,7 @@ class AuditList(ListCommand):
     schedulers claim for requests.
     """
 
+    titles = COLUMNS
     is_watchable = True
 
     def add_arguments(self, parser: Any) -> None:

@@ -22,6 +22,7 @@ NO_HOST = {"host": None, "binary": None, "status": None, "state": None}
 class AvailabilityZoneList(ListCommand):
     """List the availability zones. A zone is available if a host in it is enabled and up."""
 
+    titles = LONG
     is_watchable = True
 
     def add_arguments(self, parser: Any) -> None:

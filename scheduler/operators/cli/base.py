@@ -183,6 +183,8 @@ class _Formatted(BaseCommand):
 class ListCommand(_Formatted, Lister):  # type: ignore[misc]  # cliff has no types
     # Whether it only looks, so that it can be repeated.
     is_watchable: ClassVar[bool] = False
+    # The titles of its columns by their keys, for the completion of -c.
+    titles: ClassVar[Mapping[str, str]] = {}
     # What people read in place of an empty table.
     nothing = "The list is empty."
     pause: ClassVar[Callable[[float], None]] = staticmethod(time.sleep)

@@ -29,6 +29,7 @@ class ClaimList(ListCommand):
     Reserved places are among them: those that no instance has taken are reserved, others waiting.
     """
 
+    titles = COLUMNS
     is_watchable = True
 
     def add_arguments(self, parser: Any) -> None:

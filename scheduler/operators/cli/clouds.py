@@ -108,6 +108,8 @@ def _clouds_in(path: Path) -> Iterator[Cloud]:
 class CloudList(ListCommand):
     """List the clouds that have names, with their configuration files."""
 
+    titles = COLUMNS
+
     def take_action(self, args: Any) -> tuple[Any, Any]:
         current = chosen(self.app.options)
         found = known()

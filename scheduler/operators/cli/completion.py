@@ -19,13 +19,15 @@ from conf.private_apis import arguments_of
 from scheduler.operators.cli import clouds
 from scheduler.operators.cli.app import read_chosen, rename_options
 from scheduler.operators.cli.arguments import add_flag
-from scheduler.operators.cli.base import BaseCommand
+from scheduler.operators.cli.base import BaseCommand, column_key
 from scheduler.operators.cli.waiting import in_background
 
 # Seconds for the names in the database, which somebody waits for who has pressed a key.
 NAMES_TIMEOUT = 1.0
 # What follows is words that stay the same, names that do not, a path, or nothing that is known.
-WORDS, NAMES, FILES, NOTHING = "words", "names", "files", "nothing"
+# A list is of words with commas between.
+WORDS, LISTS, NAMES, FILES, NOTHING = "words", "lists", "names", "files", "nothing"
+_OF_COLUMNS = ("columns", "sort_columns")
 _OF_PATHS = ("PATH", "DIR", "FILE")
 Words = Sequence[str]
 
@@ -41,8 +43,8 @@ class Expected(NamedTuple):
 class CompleteWords(BaseCommand):
     """Print what can follow on a command line. The completion of shells asks this.
 
-    The first line says of what kind that is: words, names, files or nothing. A database that does
-    not answer within a second has no names.
+    The first line says of what kind that is: words, lists, names, files or nothing. A database that
+    does not answer within a second has no names.
     """
 
     def add_arguments(self, parser: Any) -> None:
@@ -99,13 +101,17 @@ def expected_after(app: Any, words: Words, wants_options: bool) -> Expected:
     following = _commands_after(app.command_manager, words)
     if following and not wants_options:
         return Expected(WORDS, following)
+    titles: list[str] = []
     if words:
         try:
             factory, name, words = app.command_manager.find_command([*words])
         except ValueError:
             return Expected(WORDS, ["--help"] if following else [])
         arguments = arguments_of(factory(app, None).get_parser(name))
+        titles = [*getattr(factory, "titles", {}).values()]
     waiting, count = _followed(arguments, words)
+    if waiting is not None and waiting.dest in _OF_COLUMNS:
+        return Expected(WORDS, [*map(column_key, titles)])
     if waiting is not None and not (wants_options and waiting.nargs == "?"):
         return _value_of(waiting)
     if wants_options:
@@ -160,7 +166,7 @@ def _value_of(argument: argparse.Action) -> Expected:
     if argument.choices is not None:
         return Expected(WORDS, [*map(str, argument.choices)])
     if words := getattr(argument, "words", None):
-        return Expected(WORDS, words)
+        return Expected(LISTS, words)
     if names := getattr(argument, "names", None):
         return Expected(NAMES, names=names)
     is_path = argument.type is Path or argument.metavar in _OF_PATHS

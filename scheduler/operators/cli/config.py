@@ -60,6 +60,8 @@ class ConfigShow(ListCommand):
     answered.
     """
 
+    titles = COLUMNS
+
     def add_arguments(self, parser: Any) -> None:
         add_flag(parser, "--changed", "Leave out options that nothing has set.")
         what = (

@@ -57,6 +57,7 @@ _HOSTS_WIDTH = 18
 class DecisionList(ListCommand):
     """List the decisions of the schedulers, the newest first."""
 
+    titles = COLUMNS
     is_watchable = True
 
     def add_arguments(self, parser: Any) -> None:

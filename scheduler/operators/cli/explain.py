@@ -46,12 +46,11 @@ class Explain(ReportCommand):
 
     def add_arguments(self, parser: Any) -> None:
         add_decision(parser)
-        parser.add_argument(
-            "--instance",
-            metavar="UUID",
-            help="UUID of the instance to explain, of a request for several (default: the one"
-            " without a host, else the first).",
+        what = (
+            "UUID of the instance to explain, of a request for several (default: the one without a"
+            " host, else the first)."
         )
+        add_named(parser, "--instance", "uuids", what, metavar="UUID")
         either = parser.add_mutually_exclusive_group()
         help_text = "Host to explain: why it was not chosen, in full."
         add_named(either, "--host", "hosts", help_text, metavar="NAME")

@@ -83,6 +83,7 @@ class HostList(ListCommand):
     forced down, else disabled or in maintenance, and by whom, from the audit log.
     """
 
+    titles = LIST
     is_watchable = True
 
     def add_arguments(self, parser: Any) -> None:

@@ -18,6 +18,7 @@ SERVERS = titled("uuid name hypervisor_hostname", uuid="ID")
 class HypervisorList(ListCommand):
     """List the hypervisors."""
 
+    titles = LIST
     is_watchable = True
 
     def add_arguments(self, parser: Any) -> None:
@@ -52,6 +53,8 @@ class HypervisorStats(ShowCommand):
 
 class HypervisorServers(_OneHypervisor, ListCommand):
     """List the instances on a hypervisor, or on all hypervisors of a host."""
+
+    titles = SERVERS
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
         return list_rows(SERVERS, self.read(hypervisor_queries.servers, args.hypervisor))

@@ -31,6 +31,7 @@ def _claim(each: Mapping[str, Any]) -> str:
 class InstanceList(ListCommand):
     """List the instances and where they are, or will be: those are pending."""
 
+    titles = COLUMNS
     is_watchable = True
 
     def add_arguments(self, parser: Any) -> None:

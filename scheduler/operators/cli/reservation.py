@@ -67,6 +67,7 @@ PROTECTED = PLACES | {"standby": "Standby"}
 class ReservationList(ListCommand):
     """List the reservations, and how many of their places are free and taken."""
 
+    titles = COLUMNS
     is_watchable = True
 
     def add_arguments(self, parser: Any) -> None:

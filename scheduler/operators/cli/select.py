@@ -57,6 +57,8 @@ class Select(ListCommand):
     --dry-run nothing is claimed, and the decision is explained.
     """
 
+    titles = COLUMNS
+
     def add_arguments(self, parser: Any) -> None:
         where = add_request(parser)
         for option, what in (

@@ -23,6 +23,7 @@ LONG = {**LIST, "members": "Members"}
 class ServerGroupList(ListCommand):
     """List the server groups."""
 
+    titles = LONG
     is_watchable = True
 
     def add_arguments(self, parser: Any) -> None:
@@ -81,7 +82,7 @@ class _MembersCommand(ShowCommand):
 
     def add_arguments(self, parser: Any) -> None:
         _add_server_group(parser)
-        parser.add_argument("instance", nargs="+", help="UUID of the instance.")
+        add_named(parser, "instance", "uuids", "UUID of the instance.", nargs="+")
 
 
 class ServerGroupAddInstance(_MembersCommand):

@@ -30,6 +30,7 @@ FULL = COLUMNS | titled("uuid")
 class ServiceList(ListCommand):
     """List the registered agents and schedulers, and whether they are alive."""
 
+    titles = FULL
     is_watchable = True
 
     def add_arguments(self, parser: Any) -> None:

@@ -15,7 +15,7 @@ from scheduler.operators.cli.app import BerthmasterApp
 from scheduler.operators.cli.completion import CompleteWords
 from tests.databases import a_node, execute, save, serve
 from tests.fixtures.daemons.process import PATIENCE
-from tests.fixtures.keeping import KeepingScheduler, configured
+from tests.fixtures.keeping import KeepingScheduler, configured, uuids_of
 
 
 @pytest.fixture
@@ -93,7 +93,10 @@ def test_decisions_claims_and_projects_are_those_of_late(ask, database, command)
     serve(database, "h1")
     with KeepingScheduler(database, configured(command.config)) as scheduler:
         scheduler.ask("web")
-    assert ask("explain") == ask("decision|list|--request") == ("names", ["req-web"])
+    (uuid,) = uuids_of("web")
+    assert ask("explain") == ask("decision|list|--request") == ("names", [uuid, "req-web"])
+    assert ask("explain|1|--instance") == ("names", [uuid])
+    assert ask("server|group|add|instance|a") == ("names", [uuid])
     (claim,) = command.json("claim", "list")
     assert ask("claim|release") == ("names", [claim["Instance"]])
     kind, projects = ask("select|--project")
@@ -108,7 +111,9 @@ def test_decisions_claims_and_projects_are_those_of_late(ask, database, command)
         ("host|maintenance", "words", {"on", "off"}),
         ("help|host", "words", {"list"}),
         ("host|power|h1", "words", {"reboot"}),
-        ("host|list|--state", "words", {"up", "maintenance", "unserved"}),
+        ("host|list|--state", "lists", {"up", "maintenance", "unserved"}),
+        ("host|list|-c", "words", {"host", "vcpus_used", "last_seen"}),
+        ("host|list|--sort-column", "words", {"zone"}),
         ("host|list|-f", "words", {"json", "table"}),
         ("decision|list|--outcome", "words", {"refused"}),
         ("server|group|create|a|--policy", "words", {"anti-affinity"}),
