@@ -76,12 +76,12 @@ def counted(words: dict[str, Any]) -> dict[str, Any] | None:
         asked = {"wanted": json.dumps(wanted.obj_to_primitive())}
         limits = objects.NUMATopologyLimits(cpu_allocation_ratio=4.0, ram_allocation_ratio=1.5)
         fitted = hardware.numa_fit_instance_to_host(topology, wanted, None, limits)
+        if not fitted:
+            return asked
+        # It refuses emulator threads on a core that others use in part, which were fitted there.
+        used = hardware.numa_usage_from_instance_numa(topology, fitted)
     except exception.NovaException:
         return None
-    if not fitted:
-        return asked
-    # Taken before the driver: it changes nothing, but is given the same cells.
-    used = hardware.numa_usage_from_instance_numa(topology, fitted)
     found = Driver(topology)._get_guest_numa_config(fitted, flavor, image)
     cpu = vconfig.LibvirtConfigGuestCPU()
     cpu.numa = found.numaconfig
