@@ -78,6 +78,9 @@ def shortage(free: FreeCpus, guest: InstanceNUMACell, reserved: int) -> str | No
     if policy == REQUIRE:
         return _shortage_of_threads(free, len(guest.pcpuset))
     if policy == ISOLATE:
+        if not guest.pcpuset:
+            # So do compute hosts.
+            return "needs cores of its own without pinning a CPU, which is refused everywhere"
         return _shortage_of_cores(free, wanted)
     return None
 

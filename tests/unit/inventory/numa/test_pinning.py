@@ -196,3 +196,8 @@ def test_a_core_of_fewer_threads_than_others_is_none_to_be_alone_on():
     cell = a_cell(cpus=3, siblings=[{0, 1}, {2}])
     assert FreeCpus(cell).whole_cores == [0]
     assert FreeCpus(a_cell(cpus=2, siblings=[{0}])).whole_cores == [0, 1]
+
+
+def test_a_cell_of_a_mixed_guest_that_pins_nothing_has_no_core_alone():
+    guest = a_pinned_cell(cpus=0, cpu_thread_policy="isolate")
+    assert "without pinning" in str(numa_pinning.shortage(FreeCpus(a_cell()), guest, 0))
