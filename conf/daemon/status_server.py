@@ -16,7 +16,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import metadata
 from socketserver import TCPServer, ThreadingMixIn
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
@@ -35,6 +35,8 @@ IDLE_TIMEOUT = 5.0
 CONNECTION_TIMEOUT = 20.0
 # More clients at a time are refused.
 MAX_CLIENTS = 16
+# Seconds between two looks at the health, where nobody else looks.
+WATCH_INTERVAL = 15.0
 # In the WSGI environment of a page: returns what /healthz says.
 HEALTH = "berthmaster.health"
 METHODS = {"/metrics": ("GET",), "/healthz": ("GET", "HEAD")}
@@ -69,13 +71,16 @@ class StatusServer:
         self._conf = conf
         self._ports = ports
         self._application = Application(registry, health, pages)
+        self._health = health
         self._server: _Server | None = None
+        self._stopped = Event()
 
     def start(self) -> None:
         """Listen and serve; raise ConfigError if no port can be used."""
         self._server = server = self._listen()
         server.set_app(self._application)
         Thread(target=server.serve_forever, name="status", daemon=True).start()
+        Thread(target=self._watch, name="health", daemon=True).start()
         host, port = server.server_address[:2]
         shown = f"[{host!s}]" if ":" in str(host) else str(host)
         LOG.info("Metrics and health at http://%s:%s/metrics and /healthz", shown, port)
@@ -83,10 +88,17 @@ class StatusServer:
             LOG.info("Pages at http://%s:%s/", shown, port)
 
     def stop(self) -> None:
+        self._stopped.set()
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
             self._server = None
+
+    def _watch(self) -> None:
+        """Look at the health now and then, so that it is known since when it is as it is."""
+        while not self._stopped.is_set():
+            self._health.findings()
+            self._stopped.wait(WATCH_INTERVAL)
 
     def _listen(self) -> "_Server":
         """Return a server on the first free port; raise ConfigError."""

@@ -13,7 +13,7 @@ from compute_agent.virt.libvirt import disks
 from compute_agent.virt.libvirt import events as libvirt_events
 from compute_agent.virt.nova import changed_rows
 from conf import loading
-from conf.daemon import health
+from conf.daemon import health, status_server
 from inventory import dialects, engine
 from inventory.migrations import sync_lock
 from scheduler import monitoring
@@ -37,7 +37,7 @@ PROMISES = [
     ("claims", f"deadlocks all the same is tried again, for up to {engine._CONFLICT_TIMEOUT:g} s"),
     ("claims", f"A wait for a row ends after {dialects._LOCK_WAIT:g} s"),
     ("claims", f"frozen in the middle of it ends after {dialects._IDLE:g} s"),
-    ("installation", f"holds up the next one for {sync_lock.LEASE:g} s"),
+    ("installation", f"delays the next one for {sync_lock.LEASE:g} s"),
     ("monitoring", "An answer takes two seconds at most" if health.TIMEOUT == 2 else "?"),
     ("monitoring", f"If the host cache is older than {monitoring.REFRESH_AFTER:g} s"),
     ("monitoring", f"at most every {claim_metrics.INTERVAL:g} s"),
@@ -45,6 +45,7 @@ PROMISES = [
     ("nova", f"Every {changed_rows.INTERVAL:g} s it also compares"),
     ("nova", f"when the lease ends, after {lease.SECONDS:g} s"),
     ("nova", f"``--wait`` ({nova_shadow.WAIT:g} s)"),
+    ("status-pages", f"exact to {status_server.WATCH_INTERVAL:g} seconds"),
     ("status-pages", f"A page takes {page_process.DEADLINE:g} seconds at most"),
     ("status-pages", f"and {page_process.MAX_PAGES} are made at a time: "),
     ("status-pages", f"at a time: {page_process.MAX_ALIKE} of the same kind"),

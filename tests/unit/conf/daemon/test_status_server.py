@@ -4,6 +4,7 @@
 
 import json
 import socket
+import threading
 import time
 from threading import Event, Thread
 
@@ -61,6 +62,25 @@ def registry():
 
 def health(part):
     return Health({"part": part}, fresh=0.0)
+
+
+def test_health_is_known_since_it_is_so_and_not_since_the_first_look(monkeypatch, part):
+    monkeypatch.setattr(status_server, "WATCH_INTERVAL", 0.05)
+    part.problem = "refused"
+    watched = health(part)
+    page = StatusPage(free_ports(1)[0])
+    server = StatusServer(conf_of(page.options["status"]["bind"]), registry(), watched)
+    server.start()
+    try:
+        # Nobody looks but the server.
+        assert wait_until(lambda: watched._parts["part"]._finding.problem == "refused")
+        part.problem = ""
+        assert wait_until(lambda: watched._parts["part"]._finding.healthy)
+        before = time.time()
+        assert watched.findings()["part"].since <= before
+    finally:
+        server.stop()
+    assert wait_until(lambda: all(each.name != "health" for each in threading.enumerate()))
 
 
 def test_the_page_has_what_is_in_the_registry(page):
