@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Self
 
 import sqlalchemy as sa
 
+from inventory import stored_documents
 from inventory.dialects import current_time
 from inventory.errors import some
 from inventory.objects.field_types import without_surrogates
@@ -197,5 +198,17 @@ def _json(value: Any) -> str:
 
 
 def _document(row: Mapping[str, Any]) -> dict[str, Any]:
-    texts = {name: json.loads(row[name]) for name in ("hosts", "before", "after")}
-    return {**row, "changed_at": time_text(row["changed_at"]), **texts}
+    read = {name: _read(row, name) for name in ("hosts", "before", "after")}
+    return {**row, "changed_at": time_text(row["changed_at"]), **read}
+
+
+def _read(row: Mapping[str, Any], name: str) -> Any:
+    """Return a column of an entry; an unreadable one costs no other entry."""
+    kind = list if name == "hosts" else dict
+    found = stored_documents.read(
+        lambda text: kind(json.loads(text)),
+        row[name],
+        f"Column {name} of entry {row['id']} of the audit log",
+        "the entry is shown without it. It goes when the entry becomes too old",
+    )
+    return kind() if found is None else found

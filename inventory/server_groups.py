@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
+from inventory import stored_documents
 from inventory.dialects import utc_now
 from inventory.objects.instance_group import InstanceGroup
 from inventory.rows import select_in
@@ -49,8 +50,20 @@ def find(connection: sa.Connection, name_or_uuid: str) -> InstanceGroup | None:
     members = list(connection.scalars(query))
     places = sa.select(instances.c.host).where(instances.c.deleted == 0)
     hosts = sorted({row.host for row in select_in(connection, places, instances.c.uuid, members)})
-    rules = json.loads(row.rules or "{}")
-    return InstanceGroup(row.uuid, row.policy, members, hosts, rules, name=row.name)
+    return InstanceGroup(row.uuid, row.policy, members, hosts, rules_of(row), name=row.name)
+
+
+def rules_of(row: sa.Row[Any]) -> dict[str, Any]:
+    """Return the rules of a group's row; none where they are unreadable, which is the strictest."""
+    return (
+        stored_documents.read(
+            lambda text: dict(json.loads(text or "{}")),
+            row.rules,
+            f"Column rules of server group {row.uuid}",
+            "the group counts as one without rules. Create another group, and delete this one",
+        )
+        or {}
+    )
 
 
 # Listed members, and instances with claims. Claims do not know the name of their group.

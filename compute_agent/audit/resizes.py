@@ -16,14 +16,9 @@ from typing import Any
 from compute_agent.audit.pci_devices import free_pools
 from compute_agent.audit.row_builder import PollResult
 from compute_agent.virt.driver import Guest
-from inventory.claims.numa_pci_usage import devices_between
+from inventory.claims.numa_pci_usage import devices_between, devices_of, topology_of
 from inventory.claims.types import CONFIRMED, LEAVING, PENDING
-from inventory.objects.node_json import (
-    guest_topology_from_json,
-    guest_topology_to_json,
-    pci_pools_from_json,
-    pci_pools_to_json,
-)
+from inventory.objects.node_json import guest_topology_to_json, pci_pools_to_json
 from inventory.objects.numa import InstanceNUMATopology
 
 _TICK = timedelta(milliseconds=1)
@@ -127,7 +122,7 @@ def cells_of(found: PollResult, rows: Iterable[Any]) -> dict[int, InstanceNUMATo
         row.id: guest.numa
         for row in rows
         if row.numa and (guest := guests.get(row.instance_uuid.lower())) and guest.numa
-        if (pins := _pins(guest.numa)) and pins != _pins(guest_topology_from_json(row.numa))
+        if (pins := _pins(guest.numa)) and pins != _pins(topology_of(row))
     }
 
 
@@ -199,18 +194,18 @@ def _present(claims: Collection[Any], guest: Guest) -> Any | None:
     pins = _pins(guest.numa or InstanceNUMATopology())
     in_order = sorted(claims, key=lambda row: (row.state == LEAVING, row.state != PENDING, -row.id))
     for row in in_order if pins else ():
-        if row.numa and row.state != PENDING and pins == _pins(guest_topology_from_json(row.numa)):
+        if row.numa and row.state != PENDING and pins == _pins(topology_of(row)):
             return row
     return next((row for row in in_order if _fulfils(guest, row)), None)
 
 
 def _lacks(guest: Guest, claim: Any, tells_devices: bool = True) -> bool:
     """Return whether a guest has fewer pinned CPUs, huge pages or devices than a claim."""
-    if claim.numa:
+    if (claimed := topology_of(claim)) is not None:
         has = _own(guest.numa or InstanceNUMATopology())
-        if not _own(guest_topology_from_json(claim.numa)) <= has:
+        if not _own(claimed) <= has:
             return True
-    number = sum(pool.count for pool in pci_pools_from_json(claim.pci))
+    number = sum(pool.count for pool in devices_of(claim))
     return tells_devices and number > len(guest.pci_addresses) + len(guest.device_names)
 
 
@@ -223,6 +218,7 @@ def _own(numa: InstanceNUMATopology) -> Counter[str]:
     return found
 
 
-def _pins(numa: InstanceNUMATopology) -> set[int]:
+def _pins(numa: InstanceNUMATopology | None) -> set[int]:
     """Return the CPUs of the host that a guest has for itself."""
-    return {cpu for cell in numa.cells for cpu in (cell.cpu_pinning or {}).values()}
+    cells = numa.cells if numa is not None else ()
+    return {cpu for cell in cells for cpu in (cell.cpu_pinning or {}).values()}

@@ -6,30 +6,34 @@ Claims are rows of allocations. Using and giving back add up in any order, so th
 zero and single changes give the same.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
+from inventory import stored_documents
 from inventory.numa.cells import with_usage
 from inventory.objects import node_json
-from inventory.objects.numa import NUMATopology
+from inventory.objects.numa import InstanceNUMATopology, NUMATopology
 from inventory.objects.pci_and_network import PciDevicePool
 
+T = TypeVar("T")
 # Columns of compute_nodes.
 NUMA, PCI = "numa_topology", "pci_stats"
 
 
-def given_back(texts: Mapping[str, str | None], claims: Iterable[Any]) -> dict[str, str | None]:
+def given_back(texts: Mapping[str, str | None], claims: Sequence[Any]) -> dict[str, str | None]:
     """Return the JSON columns of a node without the usage of these claims."""
     texts = dict(texts)
-    cells = node_json.numa_topology_from_json(texts.get(NUMA))
-    pools = node_json.pci_pools_from_json(texts.get(PCI))
+    if not claims:
+        return texts
+    cells = _of_node(node_json.numa_topology_from_json, texts, NUMA, claims)
+    pools = _of_node(node_json.pci_pools_from_json, texts, PCI, claims)
     for claim in claims:
-        if claim.numa and cells is not None:
-            cells = with_usage(cells, node_json.guest_topology_from_json(claim.numa), -1)
+        if cells is not None and (taken := topology_of(claim)):
+            cells = with_usage(cells, taken, -1)
             texts[NUMA] = node_json.numa_topology_to_json(cells)
-        if claim.pci:
-            pools = pools_with(pools, node_json.pci_pools_from_json(claim.pci), 1)
+        if claim.pci and pools is not None:
+            pools = pools_with(pools, devices_of(claim), 1)
             texts[PCI] = node_json.pci_pools_to_json(pools)
     return texts
 
@@ -37,8 +41,8 @@ def given_back(texts: Mapping[str, str | None], claims: Iterable[Any]) -> dict[s
 def cells_taken(cells: NUMATopology, claims: Iterable[Any]) -> NUMATopology:
     """Return the cells of a node with these claims on them."""
     for claim in claims:
-        if claim.numa:
-            cells = with_usage(cells, node_json.guest_topology_from_json(claim.numa))
+        if taken := topology_of(claim):
+            cells = with_usage(cells, taken)
     return cells
 
 
@@ -46,8 +50,44 @@ def devices_taken(pools: list[PciDevicePool], claims: Iterable[Any]) -> list[Pci
     """Return the pools of a node without the devices of these claims; none falls below 0."""
     for claim in claims:
         if claim.pci:
-            pools = pools_with(pools, node_json.pci_pools_from_json(claim.pci), -1)
+            pools = pools_with(pools, devices_of(claim), -1)
     return pools
+
+
+def topology_of(claim: Any) -> InstanceNUMATopology | None:
+    """Return the cells of a claim, None where it has none or they cannot be read."""
+    if not claim.numa:
+        return None
+    return _read(node_json.guest_topology_from_json, claim, claim.numa, NUMA)
+
+
+def devices_of(claim: Any) -> list[PciDevicePool]:
+    """Return the devices of a claim, none where it has none or they cannot be read."""
+    if not claim.pci:
+        return []
+    return _read(node_json.pci_pools_from_json, claim, claim.pci, PCI) or []
+
+
+def _of_node(
+    work: Callable[[str], T], texts: Mapping[str, str | None], name: str, claims: Sequence[Any]
+) -> T | None:
+    """Return a column of the node of some claims, None where it cannot be read."""
+    return stored_documents.read(
+        work,
+        texts.get(name) or "",
+        f"Column {name} of the compute node with the claim of instance {claims[0].instance_uuid}",
+        "it stays as it is, until the agent of the node writes it again",
+    )
+
+
+def _read(work: Callable[[str], T], claim: Any, text: str, what: str) -> T | None:
+    return stored_documents.read(
+        work,
+        text,
+        f"The {what} of the claim of instance {claim.instance_uuid}",
+        "its other resources count, and these do not. Migrate the instance once, or delete its"
+        " claim with 'claim release' if it is not there",
+    )
 
 
 def pools_with(

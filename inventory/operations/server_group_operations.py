@@ -7,7 +7,6 @@ Operations run one after the other, as for aggregates, and a change of the membe
 as claims do. All functions raise OperationRefused, after which the transaction is rolled back.
 """
 
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -140,7 +139,7 @@ def show(connection: sa.Connection, text: str) -> dict[str, Any]:
     places = group_locks.members(connection, row.uuid, known)
     return {
         **_named(row),
-        "rules": json.loads(row.rules or "{}"),
+        "rules": server_groups.rules_of(row),
         "members": sorted({*known, *places}),
         "hosts": sorted({host for hosts in places.values() for host in hosts}),
         "created_at": str(row.created_at or ""),
@@ -174,7 +173,7 @@ def _check_policy(
     """Raise InUse if new members would break the policy of the group."""
     if row.policy not in (AFFINITY, ANTI_AFFINITY):
         return
-    most = json.loads(row.rules or "{}").get(MOST, 1) if row.policy == ANTI_AFFINITY else None
+    most = server_groups.rules_of(row).get(MOST, 1) if row.policy == ANTI_AFFINITY else None
     others = group_locks.hosts_of(all_, new)
     chosen = group_locks.hosts_of(new, ()).elements()
     broken = group_locks.broken(GroupRule(row.uuid, (), most), others, chosen)
@@ -215,7 +214,7 @@ def _delete(connection: sa.Connection, row: sa.Row[Any], force: bool) -> None:
     if not places:
         lock = claimed_table.c.uuid == row.uuid
         connection.execute(sa.delete(claimed_table).where(lock))
-    rules = json.loads(row.rules or "{}")
+    rules = server_groups.rules_of(row)
     before = {"name": row.name, "policy": row.policy, "rules": rules, "members": sorted(places)}
     audit_log.record(connection, [Changed(GROUP, row.name, before, {})])
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 import sqlalchemy as sa
 from oslo_log import log
 
+from inventory import stored_documents
 from inventory.claims import group_locks, standby_rows
 from inventory.claims.standbys import read_protection, read_sums
 from inventory.claims.types import GroupRule, Standby
@@ -147,7 +148,8 @@ def other_standbys(
             spec,
         )
         for row in rows
-        if row.member not in uuids and (spec := _readable(row.request)) is not None
+        if row.member not in uuids
+        if (spec := of_stored_request(row.member, row.request, lambda spec: spec)) is not None
     )
 
 
@@ -277,9 +279,15 @@ def request_from_text(text: str) -> RequestSpec:
     return found
 
 
-def _readable(text: str) -> RequestSpec | None:
-    try:
-        return request_from_text(text)
-    # Of another release, perhaps.
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return None
+def of_stored_request(uuid: str, text: str, work: Callable[[RequestSpec], T | None]) -> T | None:
+    """Return work(spec) for the stored request of a protected instance, None if it is unreadable.
+
+    uuid is that of the instance, or of the reserved place.
+    """
+    return stored_documents.read(
+        lambda text: work(request_from_text(text)),
+        text,
+        f"The stored request of the standby of instance or place {uuid}",
+        "the standby stays as it is and is not found anew. Migrate the instance once, which stores"
+        " its request again; delete and create the reservation of a place",
+    )

@@ -21,7 +21,7 @@ from inventory.objects.amounts import amounts_of, covers, plus
 from inventory.objects.standby import Protection, domains_text
 from scheduler.claims.claim_request import where
 from scheduler.claims.claimer import Claimer
-from scheduler.claims.protection import group_rule, request_from_text, request_to_text, there
+from scheduler.claims.protection import group_rule, of_stored_request, request_to_text, there
 from scheduler.decision.evacuations import is_alive
 from scheduler.decision.pipeline import Plan, Request
 from scheduler.decision.standby_room import StandbyRoom
@@ -123,8 +123,9 @@ class StandbyKeeper:
         requests = self._database.read(lambda each: standby_rows.requests_of(each, ids))
         rows = [row for row in known.rows if row.id in requests]
         for row in sorted(rows, key=amounts_of, reverse=True):
-            spec = request_from_text(requests[row.id])
-            if (due := work.judge(row, spec)) is not None:
+            judge = partial(work.judge, row)
+            due = of_stored_request(row.instance_uuid, requests[row.id], judge)
+            if due is not None:
                 yield due
 
     def _decide(self, work: "_Work", due: Sequence[_Due], known: StandbyRows) -> list[Standby]:
@@ -134,14 +135,16 @@ class StandbyKeeper:
         found = []
         for each in sorted(due, key=lambda each: amounts_of(each.row), reverse=True):
             if each.row.id in requests:
-                spec = each.grown(request_from_text(requests[each.row.id]))
-                made = self._decided(work, each, spec)
+                decide = partial(self._decided, work, each)
+                text = requests[each.row.id]
+                made = of_stored_request(each.row.instance_uuid, text, decide)
                 if made is not None:
                     found.append(made)
         return found
 
     def _decided(self, work: "_Work", due: _Due, spec: RequestSpec) -> Standby | None:
         """Return the standby of one instance, None where all stays as it is."""
+        spec = due.grown(spec)
         row, planned = due.row, work.find(due, spec)
         is_same = row.compute_node_id is None and row.place_node_id == due.node_id
         if planned.host is None and is_same and row.reason == planned.reason:

@@ -14,13 +14,11 @@ from functools import lru_cache
 from sys import intern
 from typing import Any
 
-from oslo_log import log
-
+from inventory import stored_documents
 from scheduler.host_cache.assumed import AssumedInstances, Place
 from scheduler.hosts.table import HostTable
 from scheduler.objects.instance import Instance
 
-LOG = log.getLogger(__name__)
 _NAMES = tuple(field.name for field in fields(Instance))
 _FLAVOR = ("instance_type_id", "flavor_name", "flavor")
 _STATE = ("vm_state", "task_state", "power_state")
@@ -165,7 +163,7 @@ def instance_from_row(row: Any, place: Place) -> Instance:
         os_type=_shared(row.os_type),
         instance_type_id=row.flavor_id,
         flavor_name=_shared(row.flavor_name),
-        image_properties=_image_properties(row.image_properties),
+        image_properties=_image_properties(row),
     )
 
 
@@ -194,17 +192,22 @@ def _shared(text: str | None) -> str | None:
     return intern(text) if text else text
 
 
-# Many instances share an image: its text is parsed once, and warned of once.
+def _image_properties(row: Any) -> Mapping[str, str] | None:
+    """Return the properties of the image of an instance, None where they are unknown."""
+    if row.image_properties is None:
+        return None
+    return stored_documents.read(
+        _properties_of,
+        row.image_properties,
+        f"Column image_properties of instance {row.uuid}",
+        "they count as unknown. Who writes the row has to write an object of texts",
+    )
+
+
+# Many instances share an image: its text is parsed once.
 @lru_cache(4096)
-def _image_properties(text: str | None) -> Mapping[str, str] | None:
-    if text is None:
-        return None
-    try:
-        found = json.loads(text)
-        if not isinstance(found, dict) or not all(isinstance(v, str) for v in found.values()):
-            raise ValueError("not an object of texts")
-    # One unreadable row must not keep all other instances from being read.
-    except (ValueError, RecursionError) as error:
-        LOG.warning("Image properties of an instance are unreadable and ignored: %s", error)
-        return None
+def _properties_of(text: str) -> Mapping[str, str]:
+    found = json.loads(text)
+    if not isinstance(found, dict) or not all(isinstance(v, str) for v in found.values()):
+        raise ValueError("not an object of texts")
     return found

@@ -6,7 +6,7 @@ Texts that many hosts share are parsed once: the text is the key of its value in
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -15,7 +15,7 @@ from typing import Any
 
 from oslo_log import log
 
-from inventory import compute_nodes
+from inventory import compute_nodes, stored_documents
 from inventory.claims.types import NodeChange
 from inventory.objects.amounts import known_ratio
 from inventory.objects.node_json import numa_topology_from_json, pci_pools_from_json
@@ -48,7 +48,7 @@ def write_nodes(
         hosts.write(rows, name, map(value_of, found))
     for name in _PARSERS:
         texts = [getattr(node, name) or "" for node in found]
-        hosts.share(rows, name, texts, partial(_parse, name))
+        hosts.share(rows, name, texts, partial(_parse, hosts, name, rows, texts))
     _write_counts(hosts, current)
     return found
 
@@ -69,7 +69,7 @@ def write_usage(hosts: HostTable, changes: Mapping[int, NodeChange], now: float)
 def write_documents(hosts: HostTable, row: int, documents: Mapping[str, str | None]) -> None:
     """Write columns with JSON."""
     for name, text in documents.items():
-        hosts.share([row], name, [text or ""], partial(_parse, name))
+        hosts.share([row], name, [text or ""], partial(_parse, hosts, name, [row], [text or ""]))
 
 
 def epoch_seconds(time: datetime | None) -> float:
@@ -110,13 +110,17 @@ def _write_counts(hosts: HostTable, nodes: Mapping[int, Any]) -> None:
         hosts.write([*nodes], name, found)
 
 
-def _parse(name: str, text: str) -> Any:
+def _parse(hosts: HostTable, name: str, rows: Sequence[int], texts: list[str], text: str) -> Any:
+    """Return the value of a text of the column that these rows have, in their order."""
     parse = _PARSERS[name]
     try:
         return parse(text)
     # One unreadable row must not keep all other hosts from being read.
-    except (ValueError, RecursionError, OverflowError) as error:
-        LOG.warning("Column %s of a compute node is unreadable and ignored: %s", name, error)
+    except stored_documents.UNREADABLE as error:
+        host = hosts.get(rows[texts.index(text)], "host")
+        noun = f"Column {name} of the compute node of host {host}"
+        cure = "it counts as empty, until the agent of the host writes it again"
+        stored_documents.warn(noun, str(error), cure)
         return parse("")
 
 

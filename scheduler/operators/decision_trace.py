@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from inventory import decisions
 from inventory.queries.instance_ends import InstanceEnds, instance_ends
 from scheduler.decision.types import Decision
-from scheduler.history.saved_decision import from_database
+from scheduler.history.saved_decision import DecisionIncomplete, from_database
 from scheduler.history.serialization import DecisionDocument, document_from_bytes
 from scheduler.history.tagged_json import encode
 from scheduler.hosts.table import HostTable
@@ -71,7 +71,7 @@ def read_trace(
             unreadable += document is None
             continue
         if hosts is None:
-            hosts = from_database(connection, row).hosts
+            hosts = _hosts(connection, row)
             if hosts is None:
                 continue
         found.append((row, document))
@@ -103,6 +103,14 @@ def _arrival(
         elif uuid.lower() not in ends.there:
             leaves_at[uuid] = time + lease
     return Arrival(time, document.request, leaves_at)
+
+
+def _hosts(connection: sa.Connection, row: Any) -> HostTable | None:
+    try:
+        return from_database(connection, row).hosts
+    # Others go on deleting old decisions.
+    except DecisionIncomplete:
+        return None
 
 
 def _readable(data: bytes) -> DecisionDocument | None:

@@ -12,7 +12,7 @@ from inventory.claims import standby_rows
 from inventory.errors import NotFound, nearest
 from inventory.objects.standby import REQUIRED
 from inventory.operations import service_operations
-from scheduler.claims.protection import request_from_text
+from scheduler.claims.protection import of_stored_request
 from scheduler.decision.standby_room import NO_STANDBY
 from scheduler.hosts.metrics import metric_values
 from scheduler.operators.cli.arguments import add_host, check_combination, positive
@@ -82,7 +82,10 @@ class PlanRepair(PlanCommand):
 
     def make_plan(self, planned: Planned, args: Any) -> MovePlan:
         texts = self.read(standby_rows.lacking_requests, NO_STANDBY)
-        specs = {uuid: request_from_text(text) for uuid, text in texts.items()}
+        read = (
+            (uuid, of_stored_request(uuid, text, lambda spec: spec)) for uuid, text in texts.items()
+        )
+        specs = {uuid: spec for uuid, spec in read if spec is not None}
         plan = repair(planned.fleet, planned.search_time, specs)
         lacking = self.read(standby_rows.protected, None, True)
         plan.result["without_standby"] = lacking

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from inventory import shadow_reports
+from inventory import shadow_reports, stored_documents
 from inventory.errors import NotFound, counted
 from scheduler.operators.cli.base import ReportCommand, Table
 
@@ -42,13 +42,22 @@ class ShadowReport(ReportCommand):
                 "scheduler": row.scheduler,
                 "began_at": row.began_at.isoformat(timespec="seconds"),
                 "written_at": row.written_at.isoformat(timespec="seconds"),
-                **json.loads(row.document),
+                **(_document(row) or {}),
             }
             for row in rows
         ]
         age = datetime.now(UTC).replace(tzinfo=None) - rows[0].written_at
         sections = _sections(documents[0], age.total_seconds())
         self.report(args, sections, {"shadows": documents})
+
+
+def _document(row: Any) -> dict[str, Any] | None:
+    return stored_documents.read(
+        lambda text: dict(json.loads(text)),
+        row.document,
+        f"Report {row.id} of the shadow {row.config} of scheduler {row.scheduler}",
+        "it is shown as one that has not reported yet, until the shadow writes it again",
+    )
 
 
 def _sections(found: Mapping[str, Any], age: float) -> Iterator[str | Table]:

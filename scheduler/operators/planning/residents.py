@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from inventory.claims.numa_pci_usage import devices_of, topology_of
 from inventory.claims.types import ALTERNATE, PENDING
 from inventory.objects.amounts import NOTHING, Amounts, amounts_of
 from inventory.objects.instance_group import ANTI_AFFINITY, InstanceGroup
-from inventory.objects.node_json import guest_topology_from_json, pci_pools_from_json
 from inventory.objects.pci_and_network import InstancePCIRequest, InstancePCIRequests
 from scheduler.hosts import aggregate_metadata
 from scheduler.hosts.columns import Mask
@@ -155,8 +155,8 @@ def _request(
     size = (instance.vcpus or 0, instance.memory_mb or 0, *disk)
     flavor = Flavor(*size, id=instance.instance_type_id, name=instance.flavor_name)
     spec = RequestSpec(flavor, instance_uuid=instance.uuid, project_id=instance.project_id)
-    cells = guest_topology_from_json(claim.numa) if claim is not None and claim.numa else None
-    devices = pci_pools_from_json(claim.pci) if claim is not None and claim.pci else ()
+    cells = None if claim is None else topology_of(claim)
+    devices = () if claim is None else devices_of(claim)
     taken = Consumption(spec.vcpus, spec.memory_mb, spec.disk_mb, cells, tuple(devices))
     return spec, taken
 
@@ -170,7 +170,7 @@ def _add_details(one: Resident, claim: Any, found: InstanceRows) -> None:
         one.decided_by.append("image properties")
     if taken.cells is not None:
         # Which cells of which host it has is not asked for.
-        spec.numa_topology = guest_topology_from_json(claim.numa)
+        spec.numa_topology = topology_of(claim)
         one.decided_by.append("NUMA cells")
     if taken.devices:
         spec.pci_requests = InstancePCIRequests(one.uuid, _devices(taken))

@@ -5,7 +5,7 @@
 import pytest
 import sqlalchemy as sa
 
-from inventory import audit_log, services, tables
+from inventory import audit_log, services, stored_documents, tables
 from inventory.audit_log import Actor, Changed, EntryFilter
 from inventory.operations import aggregate_operations, service_operations
 from inventory.operations.aggregate_operations import ZoneRules
@@ -118,3 +118,20 @@ def test_of_two_who_delete_a_service_one_does_it(database):
     ids = serve(database, "h1", "h2")
     counts = [database.write(lambda c: services.delete(c, ids)) for _ in range(2)]
     assert counts == [2, 0]
+
+
+@pytest.mark.parametrize("text", ['{"zone": "so', "7", ""])
+def test_an_unreadable_entry_costs_no_other(database, acted, text, caplog):
+    stored_documents.warn.cache_clear()
+    for name in ("h1", "h2", "h3"):
+        log(acted, name, [name], reason=name)
+    ids = {each["name"]: each["id"] for each in entries(database)}
+    for column in ("hosts", "after"):
+        broken = f"UPDATE audit_log SET {column} = :text WHERE name = 'h2'"
+        execute(database, broken, text=text)
+    for _ in range(2):
+        found = {each["name"]: each for each in entries(database)}
+    assert (found["h1"]["after"], found["h3"]["hosts"]) == ({"reason": "h1"}, ["h3"])
+    assert (found["h2"]["after"], found["h2"]["hosts"]) == ({}, [])
+    said = f"Column after of entry {ids['h2']} of the audit log cannot be read"
+    assert caplog.text.count(said) == 1

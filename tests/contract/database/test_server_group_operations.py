@@ -5,12 +5,12 @@
 import pytest
 import sqlalchemy as sa
 
-from inventory import instances, server_groups, tables
+from inventory import instances, server_groups, stored_documents, tables
 from inventory.claims import claims, group_locks
 from inventory.claims.types import Claim, ClaimLost, ClaimRequest, GroupRule
 from inventory.errors import InUse, Malformed, NotFound
 from inventory.operations import server_group_operations
-from tests.databases import an_instance
+from tests.databases import an_instance, execute
 
 POLICIES = ["affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"]
 
@@ -228,3 +228,18 @@ def test_instances_that_are_no_members_cannot_leave(cloud):
     with pytest.raises(NotFound, match="instance 'u1' is not in server group web, which has u2"):
         remove(cloud, "u2", "u1")
     assert show(cloud)["members"] == ["u2"]
+
+
+@pytest.mark.parametrize("text", ['{"max_server_per', "7", "[]"])
+def test_a_group_with_unreadable_rules_counts_as_one_without(database, text):
+    stored_documents.warn.cache_clear()
+    create(database, "web", "anti-affinity", 3)
+    create(database, "db", "anti-affinity", 3)
+    execute(database, "UPDATE server_groups SET rules = :text WHERE name = 'web'", text=text)
+    assert [show(database, name)["rules"] for name in ("web", "db")] == [
+        {},
+        {"max_server_per_host": 3},
+    ]
+    assert database.read(lambda c: server_groups.find(c, "web")).rules == {}
+    delete(database, "web")
+    assert [each["name"] for each in listed(database)] == ["db"]

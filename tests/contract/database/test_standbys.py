@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from inventory import tables
+from inventory import stored_documents, tables
 from inventory.claims.claims import release
 from inventory.engine import Database
 from inventory.operations import aggregate_operations, service_operations
@@ -18,7 +18,7 @@ from scheduler.claims.protection import ProtectionSettings
 from scheduler.claims.standby_keeper import StandbyKeeper
 from tests.builders import a_group
 from tests.contract.database.standby_cloud import HOSTS, RACKS, StandbyCloud, domain_of
-from tests.databases import a_uuid
+from tests.databases import a_uuid, execute
 
 U = [a_uuid(f"protected {number}") for number in range(80)]
 SMALL = (2, 4096, 10)
@@ -47,6 +47,38 @@ def test_standbys_of_different_domains_share_their_room(cloud):
     assert cloud.usage() == cloud.expected_usage()
     held = sum(vcpus for vcpus, _, _ in cloud.usage().values()) - 6 * SMALL[0]
     assert held < 6 * SMALL[0]
+
+
+@pytest.mark.parametrize(
+    "text", ['{"=RequestSpec": {"flav', '{"=LaterSpec": {}}', "null", '{"=RequestSpec": []}', ""]
+)
+def test_an_unreadable_request_costs_its_own_standby_alone(cloud, caplog, text):
+    """It was cut off, or a later release has written it."""
+    stored_documents.warn.cache_clear()
+    hosts = {uuid: cloud.ask([uuid], SMALL)[0] for uuid in U[:3]}
+    for uuid, host in hosts.items():
+        cloud.arrive(uuid, host, SMALL)
+    broken = "UPDATE standbys SET request = :text WHERE instance_uuid = :uuid"
+    execute(cloud.database, broken, text=text, uuid=U[0])
+    before = cloud.held()
+    cloud.force_down(sorted({*before.values()}))
+    for _ in range(2):
+        cloud.keep()
+    after = cloud.held()
+    assert after[U[0]] == before[U[0]]
+    assert {after[U[1]], after[U[2]]}.isdisjoint({*before.values(), None})
+    said = f"The stored request of the standby of instance or place {U[0]} cannot be read"
+    assert caplog.text.count(said) == 1
+    assert cloud.usage() == cloud.expected_usage()
+    # Its next move stores it again.
+    cloud.force_down(sorted({*before.values()}), down=False)
+    (new,) = cloud.ask([U[0]], SMALL, ignore=[hosts[U[0]]])
+    cloud.leave(U[0], hosts[U[0]])
+    cloud.arrive(U[0], new, SMALL)
+    cloud.keep()
+    (row,) = [row for row in cloud.standbys() if row.instance_uuid == U[0]]
+    assert row.request != text
+    assert cloud.usage() == cloud.expected_usage()
 
 
 def rename_domain(cloud: StandbyCloud, rack: str, domain: str) -> None:

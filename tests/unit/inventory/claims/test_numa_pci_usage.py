@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inventory import stored_documents
 from inventory.claims.numa_pci_usage import (
     NUMA,
     PCI,
@@ -28,6 +29,7 @@ POOLS = [a_pool(4), a_pool(1, numa_node=1), a_pool(2, product_id="10ed")]
 
 def a_claim(cells=None, pools=None):
     return SimpleNamespace(
+        instance_uuid="u1",
         numa=cells and node_json.guest_topology_to_json(cells),
         pci=pools and node_json.pci_pools_to_json(pools),
     )
@@ -106,3 +108,17 @@ def test_the_difference_is_what_was_taken():
     after = [a_pool(1), a_pool(1, numa_node=1)]
     assert devices_between(POOLS, after) == [a_pool(3), a_pool(2, product_id="10ed")]
     assert devices_between(POOLS, POOLS) == []
+
+
+def test_a_claim_with_unreadable_documents_costs_no_other(caplog):
+    stored_documents.warn.cache_clear()
+    good = CLAIMS[1]
+    for text in ("{", "7", "[{}]"):
+        bad = SimpleNamespace(numa=text, pci=text, instance_uuid="u-bad")
+        assert cells_taken(FREE, [bad, good]) == cells_taken(FREE, [good])
+        assert devices_taken(POOLS, [bad, good]) == devices_taken(POOLS, [good])
+        assert given_back(texts(FREE, POOLS), [bad, good]) == given_back(texts(FREE, POOLS), [good])
+        node = {NUMA: text, PCI: text}
+        assert given_back(node, [good]) == node
+    assert "Column pci_stats of the compute node with the claim of instance u1 c" in caplog.text
+    assert "The numa_topology of the claim of instance u-bad cannot be read" in caplog.text

@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from inventory import instances
+from inventory import instances, stored_documents
 from scheduler.decision.pipeline import Plan, Request, decide
-from scheduler.host_cache import instance_sources
 from scheduler.host_cache.cache import HostCache
 from tests.builders import a_flavor, a_request
 from tests.databases import a_node, an_instance, save
@@ -47,11 +46,11 @@ def test_a_row_tells_flavor_and_image(cloud, cache):
 
 
 def test_a_broken_row_spoils_nothing(cloud, cache, caplog):
-    instance_sources._image_properties.cache_clear()
+    stored_documents.warn.cache_clear()
     report(cloud, "h1", an_instance("u1", image_properties="{broken"), an_instance("u2"))
     assert look(cache)["h1"]["u1"].image_properties is None
     assert there(cache, "h1") == ["u1", "u2"]
-    assert caplog.text.count("Image properties of an instance are unreadable") == 1
+    assert caplog.text.count("Column image_properties of instance u1 cannot be read") == 1
 
 
 def test_rows_that_come_before_their_node_show_with_it(cloud, cache):

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inventory import stored_documents
 from scheduler.host_cache import instance_sources
 from scheduler.host_cache.instance_sources import instance_from_row, merge
 from scheduler.objects.instance import Instance
@@ -15,7 +16,8 @@ from tests.unit.scheduler.host_cache.allocation_rows import an_instance_row
 
 @pytest.fixture(autouse=True)
 def _nothing_remembered():
-    instance_sources._image_properties.cache_clear()
+    instance_sources._properties_of.cache_clear()
+    stored_documents.warn.cache_clear()
 
 
 def described(**changes):
@@ -52,7 +54,7 @@ def test_equal_texts_are_parsed_once():
 def test_unreadable_properties_are_unknown_and_complained_of_once(caplog, text):
     for _ in range(2):
         assert described(image_properties=text).image_properties is None
-    assert caplog.text.count("Image properties of an instance are unreadable and ignored") == 1
+    assert caplog.text.count("Column image_properties of instance u1 cannot be read") == 1
 
 
 def test_known_facts_stay_where_the_newer_source_is_silent():

@@ -92,3 +92,9 @@ def test_a_shadow_that_has_begun_has_not_reported_yet(command, report):
 def test_without_a_shadow_it_says_what_to_do(command, database):
     refused = command.refused("shadow", "report")
     assert "no shadow has reported yet: set [shadow] config of a scheduler" in refused
+
+
+def test_an_unreadable_report_costs_no_other(command, report, database):
+    report(DOCUMENT)
+    execute(database, "UPDATE shadow_reports SET document = '{'")
+    assert "It has not reported yet" in command.run("shadow", "report").stdout
