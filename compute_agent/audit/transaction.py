@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from compute_agent.audit import reserved_places, resizes, unclaimed, usage
 from compute_agent.audit.moves import leaving_sizes
 from compute_agent.audit.reserved_places import SettledPlaces
+from compute_agent.audit.resizes import ResizedClaims
 from compute_agent.audit.row_builder import PollResult, build_rows
 from compute_agent.audit.unclaimed import Unclaimed
 from compute_agent.virt.driver import Guest, NodeName, Size
@@ -118,11 +119,7 @@ def _reconcile(
     lacking = resizes.lacking(found, rows) | resized.unfulfilled
     settlement = existing.reconcile(earlier, seen, polled_at, superseded, lacking)
     _keep_arriving(settlement, earlier, found, superseded)
-    settlement.confirmed += resized.returned
-    settlement.ended += resized.over
-    settlement.leaving = [row for row in resized.kept if row.state == CONFIRMED]
-    settled = {*settlement.confirmed}
-    settlement.cells = resizes.cells_of(found, (row for row in rows if row.id in settled))
+    _add_resized(settlement, resized, rows, found)
     existing.apply_reconciliation(connection, settlement)
     counting = later | {row.id for row in (*settlement.pending, *resized.kept)}
     confirmed, ended = {*settlement.confirmed}, {*settlement.ended}
@@ -135,6 +132,20 @@ def _reconcile(
         ended=[row.instance_uuid for row in rows if row.id in ended - expired],
         unsure=any(row.instance_uuid.lower() in seen for row in rows if row.id in later),
     )
+
+
+def _add_resized(
+    settlement: existing.Reconciliation,
+    resized: ResizedClaims,
+    rows: Iterable[sa.Row[Any]],
+    found: PollResult,
+) -> None:
+    """Add the claims of resized instances, and where guests are for which claims are confirmed."""
+    settlement.confirmed += resized.returned
+    settlement.ended += resized.over
+    settlement.leaving = [row for row in resized.kept if row.state == CONFIRMED]
+    confirmed = {*settlement.confirmed}
+    settlement.cells = resizes.cells_of(found, (row for row in rows if row.id in confirmed))
 
 
 def _keep_arriving(
