@@ -6,6 +6,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,10 +17,49 @@ from scheduler.client.scheduler_client import SchedulerClient
 from scheduler.wire.context import RequestContext
 from tests.backends import backends_alike
 from tests.builders import a_request
-from tests.fixtures.daemons.process import PATIENCE
+from tests.fixtures.daemons.ports import free_ports
+from tests.fixtures.daemons.process import PATIENCE, Guard, wait_until
+from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.deployment import Deployment, a_fleet
+from tests.fixtures.shown_fleet import ShownFleet, host_names
+from tests.fixtures.status_page import StatusPage
 
 EXAMPLE = Path(__file__).parents[2] / "doc" / "source" / "plugins" / "example"
+
+
+ENDLESS = """
+from scheduler.filters import BaseHostFilter
+
+
+class Endless(BaseHostFilter):
+    def host_passes(self, host_state, spec_obj):
+        while True:
+            pass
+"""
+
+
+def test_a_filter_without_an_end_keeps_no_other_page_from_anybody(
+    tmp_path: Path, rabbitmq: RabbitMQ
+) -> None:
+    (tmp_path / "endless.py").write_text(ENDLESS)
+    page = StatusPage(free_ports(1)[0])
+    options = {
+        "status": {**page.options["status"], "pages": "true"},
+        "filter_scheduler": {"enabled_filters": "endless.Endless"},
+    }
+    with closing(ShownFleet(tmp_path)) as fleet, ThreadPoolExecutor(3) as others, Guard() as guard:
+        fleet.add_hosts(host_names(3))
+        deployment = Deployment(tmp_path, guard, rabbitmq.transport_url, fleet.url)
+        scheduler = deployment.scheduler("eventlet", options, {"PYTHONPATH": str(tmp_path)})
+        assert wait_until(lambda: page.get("/services/")[0] == 200)
+        looks = [others.submit(page.get, "/capacity/?flavor=1,512,1") for _ in range(3)]
+        assert page.get("/services/")[0] == 200
+        assert not any(each.done() for each in looks)
+        assert page.get("/favicon.ico")[0] == 200
+        assert [each.result()[0] for each in looks] == [503] * 3
+        assert page.get("/services/")[0] == 200
+        log = scheduler.log.read_text()
+        assert log.count("is killed, since it was not ready with the page /capacity/") == 1
 
 
 def _installed_package(directory: Path) -> None:
