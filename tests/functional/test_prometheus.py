@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from tests.fixtures.daemons.process import PATIENCE, Guard, search_path, wait_un
 from tests.fixtures.daemons.prometheus import Prometheus
 from tests.fixtures.daemons.rabbitmq import RabbitMQ
 from tests.fixtures.deployment import Deployment
+from tests.fixtures.shown_fleet import ShownFleet, host_names
 from tests.fixtures.status_page import StatusPage
 from tests.status_tables import documented
 
@@ -114,6 +116,29 @@ def queries() -> dict[str, str]:
 
 def test_the_rules_are_well_formed() -> None:
     assert f"{len(rules())} rules found" in promtool("check", "rules", RULES)
+
+
+def test_the_metrics_of_a_scheduler_are_well_formed(tmp_path: Path, rabbitmq: RabbitMQ) -> None:
+    availability.require(availability.PROMETHEUS)
+    page = StatusPage(free_ports(1)[0])
+    with closing(ShownFleet(tmp_path)) as fleet, Guard() as guard:
+        fleet.add_hosts(host_names(3))
+        deployment = Deployment(tmp_path, guard, rabbitmq.transport_url, fleet.url)
+        deployment.scheduler("eventlet", page.options)
+        assert wait_until(
+            lambda: "berthmaster_agents_audit_age_seconds{" in page.get("/metrics")[2]
+        )
+        text = page.get("/metrics")[2]
+    done = subprocess.run(
+        ["promtool", "check", "metrics"],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": search_path()},
+    )
+    assert done.stdout + done.stderr == ""
+    assert done.returncode == 0
 
 
 def test_each_alert_fires_when_it_should_and_is_silent_when_all_is_well(tmp_path: Path) -> None:
