@@ -66,7 +66,7 @@ simulate
 class Agents:
     """A client whose agents do what they are asked."""
 
-    def __init__(self, conf):
+    def __init__(self, conf, is_hasty):
         pass
 
     def call(self, caller, agent, method, timeout, host, action):
