@@ -35,6 +35,7 @@ PARTS = {
     "peer_claims": False,
     "protected_claims": False,
     "endtoend": True,
+    "startup": False,
     "storm": False,
     "agent": False,
     "pushes": False,

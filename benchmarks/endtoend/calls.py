@@ -3,7 +3,7 @@
 """What is asked: a call of Nova 34 as it was captured, each time for other instances."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -17,6 +17,7 @@ _IDS = ("_msg_id", "_reply_q", "_unique_id")
 # Members of a server group, and groups whose members are asked for by turns.
 MEMBERS, GROUPS = 8, 64
 Call = dict[str, Any]
+Ask = Callable[[Call], Any]
 
 
 def plain(instances: int) -> Iterator[Call]:

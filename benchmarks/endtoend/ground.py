@@ -71,7 +71,7 @@ class Ground:
         database.close()
         return found
 
-    def _name(self, kind: str) -> str:
+    def name(self, kind: str) -> str:
         """Return a name that no other process has: its log begins with it."""
         return f"{kind}{next(self._numbers)}"
 
@@ -80,7 +80,7 @@ class Ground:
         """Let schedulers serve."""
 
         def start(_: int) -> Process:
-            name = self._name("scheduler")
+            name = self.name("scheduler")
             return deployment.scheduler(serving.backend, serving.options, name=name)
 
         with _running(start, serving.schedulers) as processes:
@@ -101,7 +101,7 @@ class Ground:
         }
 
         def start(_: int) -> Process:
-            name = self._name("echo")
+            name = self.name("echo")
             config = deployment.write_config(name, options)
             return self.program(echo.__name__, name, serving.backend, config, answers=path)
 

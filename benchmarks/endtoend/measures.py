@@ -50,6 +50,12 @@ def of_shared(
         yield Figure("conflicts", OURS, "/1000 calls", [1000 * conflicts / load.calls], case)
 
 
+def percentiles(times: Sequence[float], *of: int) -> list[float]:
+    """Return these percentiles of some times."""
+    cuts = _cuts(times, 100)
+    return [cuts[each - 1] for each in of]
+
+
 def spread(times: Sequence[float]) -> list[float]:
     """Return values that times are spread like: the median and the quartiles are theirs."""
     return [min(times), *_cuts(times, STEPS), max(times)]

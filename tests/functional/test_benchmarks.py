@@ -49,6 +49,13 @@ FIGURES = {
         "select, p99 through p50": {OURS, ECHO},
         "claimed placements": {OURS},
     },
+    "startup": {
+        each: {OURS}
+        for each in (
+            *("start, ready", "start, slowest first answer"),
+            *("start, p50 of the stream", "start, p99 through p50 of the stream"),
+        )
+    },
     "storm": {"violations": {OURS}, "claimed placements": {OURS}},
     "agent": {"audit": {OURS, LIBVIRT}, "audit, libvirt's part": {OURS, LIBVIRT}},
     "pushes": {"guest started, known": {OURS}, "guest ended, known": {OURS}},
