@@ -16,7 +16,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from inventory import compute_nodes
-from inventory.claims import claim_rows, existing, group_locks, repeats, usage_update
+from inventory.claims import (
+    apart_standbys,
+    claim_rows,
+    existing,
+    group_locks,
+    repeats,
+    usage_update,
+)
 from inventory.claims.places import PlaceChanges
 from inventory.claims.standbys import StandbyChanges
 from inventory.claims.types import (
@@ -71,6 +78,7 @@ def claim(connection: sa.Connection, request: ClaimRequest) -> ClaimResult:
         existing.check_none_pending(earlier)
     locked = {row.compute_node_id for row in (*old, *left, *answered)} | request.nodes
     standbys, nodes = _lock(connection, locked, request.standbys, old)
+    apart_standbys.check(connection, request)
     there = {(row.instance_uuid, row.compute_node_id) for row in earlier}
     places = _places(connection, old, request.claims)
     # A claim that follows another one on the same node: an instance seen there may be the old one.
@@ -123,6 +131,7 @@ def claim_each(
             results.append(None)
             continue
         try:
+            apart_standbys.check(connection, request)
             request, _ = without_own_hosts(request)
             request = group_locks.within_policy(connection, request, groups)
             made = _made(nodes, places, standbys, request)

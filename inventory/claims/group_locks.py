@@ -48,18 +48,19 @@ _S, _PLACE = standbys.c, allocations.alias("place")
 _IS_OF_PLACE = sa.and_(
     _PLACE.c.instance_uuid == _S.instance_uuid, _PLACE.c.reservation_uuid.is_not(None)
 )
-_MEMBER = sa.func.coalesce(_PLACE.c.taken_by, _S.instance_uuid)
+SOMEBODY = sa.func.coalesce(_PLACE.c.taken_by, _S.instance_uuid)
 # The member is the instance that is in a place. A place that nobody is in may still have the group
 # of who was in it.
-_STANDBYS = (
-    sa.select(*_S, _PLACE.c.instance_uuid.label("place"), _MEMBER.label("member"))
+OTHERS = (
+    sa.select(*_S, _PLACE.c.instance_uuid.label("place"), SOMEBODY.label("member"))
     .add_columns(compute_nodes.c.host)
     .join(compute_nodes, compute_nodes.c.id == _S.compute_node_id)
     .join(_PLACE, _IS_OF_PLACE, isouter=True)
-    .where(_S.group_uuid.in_(_VALUES), sa.func.coalesce(_PLACE.c.state, "") != RESERVED)
+    .where(sa.func.coalesce(_PLACE.c.state, "") != RESERVED)
 )
+_STANDBYS = OTHERS.where(_S.group_uuid.in_(_VALUES))
 _HELD = _STANDBYS.with_only_columns(
-    _S.id, _S.group_uuid, _MEMBER.label("member"), compute_nodes.c.host, maintain_column_froms=True
+    _S.id, _S.group_uuid, SOMEBODY.label("member"), compute_nodes.c.host, maintain_column_froms=True
 )
 _SEEN = sa.select(
     instances.c.uuid, instances.c.host, instances.c.vm_state, instances.c.task_state

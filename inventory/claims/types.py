@@ -171,7 +171,9 @@ class Identity:
 class ClaimRequest:
     """The claims of one request; lease in seconds, leaves and answered as in its identity.
 
-    Unless it replaces them, a pending claim of one of its instances is in its way.
+    Unless it replaces them, a pending claim of one of its instances is in its way. apart_from are
+    the instances that its hint different_host names, apart_moves those of its own that move and
+    that others may name.
     """
 
     request_id: str | None
@@ -185,6 +187,8 @@ class ClaimRequest:
     standbys: Sequence[Standby] = ()
     leaves: str | None = None
     answered: Collection[str] = ()
+    apart_from: Collection[str] = ()
+    apart_moves: Collection[str] = ()
 
     @property
     def identity(self) -> Identity:

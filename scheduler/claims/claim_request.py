@@ -22,9 +22,10 @@ from inventory.revisions import ELIGIBILITY
 from scheduler.claims.protection import ProtectionSettings, build_moved, build_standbys, group_rule
 from scheduler.decision.pipeline import Request
 from scheduler.decision.types import Decision, Placement
+from scheduler.filters.different_host import DifferentHostFilter
 from scheduler.host_cache.cache import HostCache
 from scheduler.hosts.host_state import Candidate, Consumption
-from scheduler.hosts.limits import NUMERIC
+from scheduler.hosts.limits import APART, NUMERIC
 from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.objects.selection import Answer
@@ -102,6 +103,7 @@ def build_claim_request(
                     alternate=True,
                 )
                 alternates.append(held)
+    is_apart = placements[0].chosen.limits.get(APART)
     standbys: list[Standby] = []
     if protection := context.request.protection:
         place = partial(where, hosts, host_cache=host_cache)
@@ -119,6 +121,8 @@ def build_claim_request(
         standbys=standbys,
         leaves=context.identity.leaves,
         answered=context.identity.answered,
+        apart_from=DifferentHostFilter().named(spec) if is_apart else (),
+        apart_moves=context.identity.uuids if is_apart and spec.ignore_hosts else (),
     )
 
 

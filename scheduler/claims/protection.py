@@ -5,7 +5,7 @@
 import json
 import math
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from oslo_log import log
 
 from inventory import stored_documents
-from inventory.claims import group_locks, standby_rows
+from inventory.claims import apart_standbys, group_locks, standby_rows
 from inventory.claims.standbys import read_protection, read_sums
 from inventory.claims.types import GroupRule, Standby
 from inventory.objects.amounts import amounts_of
@@ -24,6 +24,7 @@ from inventory.objects.standby_sums import NodeSums
 from scheduler.decision.pipeline import Request
 from scheduler.decision.standbys import evacuation_spec
 from scheduler.decision.types import Decision, OtherStandby, Placement
+from scheduler.filters.different_host import DifferentHostFilter
 from scheduler.history.tagged_json import decode, encode, json_text
 from scheduler.hosts.host_state import Candidate
 from scheduler.hosts.limits import GROUP, GroupLimit
@@ -106,8 +107,14 @@ def protected(
 
     Raises InvalidInput and what reads.read() does.
     """
-    spec, uuids = request.spec, [uuid for uuid in request.instance_uuids if uuid]
-    others = other_standbys(spec.instance_group, uuids, reads) if fresh else ()
+    uuids = [uuid for uuid in request.instance_uuids if uuid]
+    apart = standbys_apart(request.spec, uuids, reads)
+    if apart:
+        spec = request.spec.for_instance(request.spec.instance_uuid)
+        spec.kept_apart = {each.host for each in apart}
+        request = replace(request, spec=spec)
+    spec = request.spec
+    others = other_standbys(spec.instance_group, uuids, reads, apart) if fresh else ()
     mode = settings.mode_of(spec)
     if mode is None and len(uuids) == 1 and spec.ignore_hosts:
         # A move: it may have been protected before this was switched off.
@@ -123,15 +130,42 @@ def protected(
 
 
 def other_standbys(
-    group: InstanceGroup | None, uuids: Collection[str], reads: Reads
+    group: InstanceGroup | None,
+    uuids: Collection[str],
+    reads: Reads,
+    apart: Sequence[OtherStandby] = (),
 ) -> tuple[OtherStandby, ...]:
     """Return the standbys of members of a group that keep apart, other than these instances.
 
-    One whose request cannot be read is left out: it stays where it is.
+    Those of instances that hints keep apart are added.
     """
     if group is None or group.uuid is None or group.policy != ANTI_AFFINITY:
-        return ()
+        return tuple(apart)
     rows = reads.read(partial(group_locks.standbys_of, group=group.uuid))
+    known = {each.row_id for each in apart}
+    found = _others((row for row in rows if row.id not in known), uuids)
+    return (*found, *apart)
+
+
+def standbys_apart(
+    spec: RequestSpec, uuids: Collection[str], reads: Reads
+) -> tuple[OtherStandby, ...]:
+    """Return the standbys from which the hint different_host keeps instances apart.
+
+    They are those of instances that the hint names, and of those that name one that moves.
+    """
+    named, moved = DifferentHostFilter().named(spec), uuids if spec.ignore_hosts else ()
+    if not named and not moved:
+        return ()
+    rows = reads.read(partial(apart_standbys.of, named=named, moved=moved))
+    return tuple(replace(each, by_hint=True) for each in _others(rows, uuids))
+
+
+def _others(rows: Iterable[Any], uuids: Collection[str]) -> tuple[OtherStandby, ...]:
+    """Return the standbys of rows other than those of instances.
+
+    One whose request cannot be read is left out: it stays where it is.
+    """
     return tuple(
         OtherStandby(
             row.id,
@@ -224,12 +258,12 @@ def log_moved(decision: Decision) -> None:
         member, host = each.before.member, each.before.host
         if each.after.host is None:
             text = (
-                "Gave up the standby of instance %s on %s for a member of its server group;"
+                "Gave up the standby of instance %s on %s for an instance that keeps apart;"
                 " the keeper looks for another one"
             )
             LOG.warning(text, member, host)
         else:
-            text = "Moved the standby of instance %s from %s to %s for a member of its server group"
+            text = "Moved the standby of instance %s from %s to %s for an instance that keeps apart"
             LOG.info(text, member, host, each.after.host.host)
 
 
@@ -249,6 +283,7 @@ def _standby(spec: RequestSpec, mode: str, placement: Placement, where: Where) -
     if evacuation.instance_group is not None:
         # Where members are then, is known then.
         evacuation.instance_group.hosts = []
+    evacuation.kept_apart = set()
     return Standby(
         instance_uuid=planned.place or uuid,
         of_place=planned.place is not None,

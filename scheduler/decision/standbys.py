@@ -24,7 +24,7 @@ from scheduler.objects.request_spec import RequestSpec
 # Tenants may read these: how the refusal of a request for want of a standby begins, and how it ends
 # if it is that of another member.
 FOUND = "A place was found, but"
-NOT_MOVED = "the standby of another member of its server group could not make room"
+NOT_MOVED = "the standby of an instance from which it has to be apart could not make room"
 
 
 def decide(hosts: HostTable, request: Request, plan: Plan, protection: Protection) -> Decision:

@@ -62,6 +62,7 @@ class OtherStandby:
 
     It is a row by its id, of an instance or of the reserved place that the member is in. It is held
     on the host, and covers the loss of place_node_id. spec is the request to evacuate the member.
+    by_hint: it is that of an instance that a hint different_host keeps apart.
     """
 
     row_id: int
@@ -76,6 +77,7 @@ class OtherStandby:
     mode: str
     project_id: str | None
     spec: RequestSpec
+    by_hint: bool = False
 
     @property
     def is_required(self) -> bool:

@@ -12,6 +12,8 @@ import numpy.typing as npt
 NUMERIC = ("vcpu", "memory_mb", "disk_gb")
 # The name of a GroupLimit.
 GROUP = "server_group"
+# That of a host that was kept apart from others by a hint.
+APART = "apart"
 
 
 @dataclass(frozen=True, slots=True)

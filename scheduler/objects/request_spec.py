@@ -91,9 +91,10 @@ class RequestSpec(FieldPresence):
     """A request for ``num_instances`` instances of one flavor.
 
     ``num_instances`` is the size of the first boot request; the present number comes with the
-    arguments of the call. The last three come from Placement and not from the caller: uuids of the
-    only nodes that it offers, None where any may be, and of those without room there, and whether
-    it alone can say which nodes have what is requested.
+    arguments of the call. The last four do not come from the caller. Of Placement these are uuids
+    of the only nodes that it offers, None where any may be, and of those without room there, and
+    whether it alone can say which nodes have what is requested. kept_apart are hosts with standbys
+    of instances that a hint keeps apart from those of the request.
     """
 
     flavor: Flavor
@@ -123,6 +124,7 @@ class RequestSpec(FieldPresence):
     offered_nodes: set[str] | None = None
     refused_nodes: set[str] = field(default_factory=set)
     needs_placement: bool = False
+    kept_apart: set[str] = field(default_factory=set)
 
     @property
     def vcpus(self) -> int:

@@ -108,9 +108,12 @@ def _that_may_move(
     return tuple(
         each
         for each in others
-        if members.has_standby(each.member, each.row_id)
-        and each.host not in without.get(each.member, ())
-        and listed[each.host] <= there[each.host]
+        if each.by_hint
+        or (
+            members.has_standby(each.member, each.row_id)
+            and each.host not in without.get(each.member, ())
+            and listed[each.host] <= there[each.host]
+        )
     )
 
 

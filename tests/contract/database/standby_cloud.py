@@ -32,8 +32,10 @@ from scheduler.decision.pipeline import Plan
 from scheduler.drivers.filter_scheduler import FilterScheduler
 from scheduler.filters.compute import ComputeFilter
 from scheduler.filters.core import CoreFilter
+from scheduler.filters.different_host import DifferentHostFilter
 from scheduler.filters.disk import DiskFilter
 from scheduler.filters.ram import RamFilter
+from scheduler.filters.same_host import SameHostFilter
 from scheduler.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
 from scheduler.host_cache.cache import HostCache
 from scheduler.operators.live_hosts import LiveHosts
@@ -53,7 +55,10 @@ RACKS = {"a1": "a", "a2": "a", "b1": "b", "b2": "b", "c1": "c", "c2": "c"}
 HOSTS = (*RACKS, "lone")
 VCPUS, MEMORY_MB, LOCAL_GB = 8, 16384, 100
 PLAN = Plan(
-    [ComputeFilter(), RamFilter(), CoreFilter(), DiskFilter(), ServerGroupAntiAffinityFilter()],
+    [
+        *(ComputeFilter(), RamFilter(), CoreFilter(), DiskFilter()),
+        *(ServerGroupAntiAffinityFilter(), DifferentHostFilter(), SameHostFilter()),
+    ],
     [RAMWeigher()],
 )
 Size = tuple[int, int, int]

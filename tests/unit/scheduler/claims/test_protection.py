@@ -33,9 +33,8 @@ class Reads:
 
     def read(self, work):
         self.number += 1
-        return {"read_sums": NodeSums(), "read_protection": "all", "mode_of": self.mode}[
-            getattr(work, "func", work).__name__
-        ]
+        found = {"read_sums": NodeSums(), "read_protection": "all", "mode_of": self.mode, "of": []}
+        return found[getattr(work, "func", work).__name__]
 
 
 def mode_of(text=None, project="project1", **settings):

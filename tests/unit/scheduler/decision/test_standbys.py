@@ -18,6 +18,7 @@ from scheduler.decision.standbys import decide, evacuation_spec
 from scheduler.decision.types import MovedStandby, OtherStandby
 from scheduler.filters.compute import ComputeFilter
 from scheduler.filters.core import CoreFilter
+from scheduler.filters.different_host import DifferentHostFilter
 from scheduler.filters.ram import RamFilter
 from scheduler.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
 from scheduler.history.tagged_json import decode, encode
@@ -278,6 +279,47 @@ def test_those_that_can_move_do_before_one_is_given_up():
     found = decide(table, request, PLAN, protection)
     assert [each.before.row_id for each in found.moved] == [8]
     assert moves(found) == [("b1", "c1")]
+
+
+def kept_apart(other, mode=NONE, group=None):
+    """Decide for an instance that has to be on b1, where another one has its standby."""
+    table = hosts()
+    spec = a_request(
+        requested_destination=Destination(host="b1"), kept_apart={"b1"}, instance_group=group
+    )
+    protection = Protection(mode, {3: {"a": (2, 2048, 20480)}})
+    request = Request(spec, [INSTANCE], protection=protection, others=(other,))
+    plan = replace(PLAN, filters=(*FILTERS, DifferentHostFilter()))
+    return decide(table, request, plan, protection)
+
+
+@pytest.mark.parametrize("policy", [None, "anti-affinity", "affinity"])
+def test_a_standby_that_a_hint_keeps_apart_makes_room(policy):
+    group = a_group(policy, members=[INSTANCE]) if policy else None
+    found = kept_apart(an_other(by_hint=True), group=group)
+    assert (places_alone(found), moves(found)) == (["b1"], [("b1", "c1")])
+
+
+def test_one_that_a_hint_keeps_apart_may_be_a_member_of_the_same_group():
+    group = a_group(members=[INSTANCE, OTHER], hosts=["a2", "b1"])
+    spec = a_request(instance_uuid=OTHER, instance_group=group)
+    found = kept_apart(an_other(by_hint=True, spec=spec), PREFERRED, group)
+    assert (places(found), moves(found)) == ([("b1", "a1")], [("b1", "c1")])
+
+
+@pytest.mark.parametrize("mode", [REQUIRED, PREFERRED])
+def test_one_of_another_group_stays_where_it_is(mode):
+    spec = a_request(instance_group=a_group(uuid="another"))
+    assert kept_apart(an_other(by_hint=True, mode=mode, spec=spec)).shortage
+
+
+def test_one_that_a_hint_keeps_apart_is_given_up_only_if_it_may_be():
+    spec = a_request(memory_mb=65536)
+    size = (2, 65536, 20480)
+    given_up = kept_apart(an_other(by_hint=True, mode=PREFERRED, spec=spec, size=size))
+    assert moves(given_up) == [("b1", None)]
+    refused = kept_apart(an_other(by_hint=True, spec=spec, size=size))
+    assert refused.shortage.steps[-1].name == "DifferentHostFilter"
 
 
 def test_a_protected_member_has_its_standby_apart_from_one_that_has_moved():

@@ -113,3 +113,12 @@ def test_a_mask_has_each_host_s_own_verdict_also_while_an_instance_moves():
 def test_when_they_are_asked(rule, hint):
     assert rule.run_filter_once_per_request
     assert not rule.RUN_ON_REBUILD
+
+
+def test_hosts_with_standbys_that_a_hint_keeps_apart_are_refused():
+    table = a_table(a_host("h1"), a_host("h2"))
+    spec = a_request(kept_apart={"h1", "gone"})
+    assert DIFFERENT.applies(spec)
+    assert DIFFERENT.mask(table, spec).tolist() == [False, True]
+    reason = "has a standby that the hint different_host keeps apart from the instance"
+    assert DIFFERENT.reason(a_host("h1"), spec) == reason

@@ -44,8 +44,11 @@ _NEVER_NULL = {
 # Fields that a caller leaves unset when there is nothing in them.
 _UNSET_WHEN_EMPTY = {
     "RequestLevelParams": {"root_required", "root_forbidden", "same_subtree"},
-    # The last three are of Placement, and of no caller.
-    "RequestSpec": {"requested_networks", "offered_nodes", "refused_nodes", "needs_placement"},
+    # The last four are of no caller.
+    "RequestSpec": {
+        *("requested_networks", "offered_nodes", "refused_nodes", "needs_placement"),
+        "kept_apart",
+    },
 }
 GLANCE_NAMES = {
     "hw_architecture": "architecture",

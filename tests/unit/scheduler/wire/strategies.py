@@ -66,10 +66,11 @@ _SPECIAL: dict[tuple[type, str], st.SearchStrategy[Any]] = {
     (SchedulerRetries, "num_attempts"): st.integers(0, 2_000_000_000),
     (RequestSpec, "instance_uuid"): st.none() | uuids,
     (RequestSpec, "num_instances"): st.integers(1, 10_000),
-    # Of Placement, and of no caller.
+    # Of no caller.
     (RequestSpec, "offered_nodes"): st.none(),
     (RequestSpec, "refused_nodes"): st.builds(set),
     (RequestSpec, "needs_placement"): st.just(False),
+    (RequestSpec, "kept_apart"): st.builds(set),
     # All instances of a request have to fit into the columns of one node.
     **{
         (Flavor, name): st.integers(0, 100_000)
