@@ -63,7 +63,10 @@ class Changed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EntryFilter:
-    """Which entries are looked for: of this host, aggregate or operator, not older than since."""
+    """Which entries are looked for: of this host, aggregate or operator, not older than since.
+
+    The host is found in any case.
+    """
 
     host: str | None = None
     aggregate: str | None = None
@@ -110,7 +113,8 @@ def search(connection: sa.Connection, wanted: EntryFilter, limit: int) -> list[d
     c = table.c
     query = sa.select(table).order_by(c.id.desc()).limit(limit)
     if wanted.host is not None:
-        query = query.where(c.hosts.contains(_json(wanted.host), autoescape=True))
+        folded = _json(wanted.host).lower()
+        query = query.where(sa.func.lower(c.hosts).contains(folded, autoescape=True))
     if wanted.aggregate is not None:
         query = query.where(c.kind == AGGREGATE, c.name == wanted.aggregate)
     if wanted.operator is not None:

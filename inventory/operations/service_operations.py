@@ -252,7 +252,8 @@ def _refuse_all(errors: Iterable[InUse]) -> None:
     if len(texts) > 1:
         more = f"; and {len(texts) - _LISTED} more" if len(texts) > _LISTED else ""
         listed = "; ".join(texts[:_LISTED])
-        raise InUse(f"{len(texts)} hosts cannot be deleted, so none was: {listed}{more}")
+        many = counted(len(texts), "host")
+        raise InUse(f"{many} cannot be deleted, so none was: {listed}{more}")
     if texts:
         raise InUse(texts[0])
 

@@ -24,6 +24,7 @@ OTHERS = {
     ("capacity_forecast", "{_days(earliest)} days"),
     ("capacity_forecast", "{_days(latest)} days"),
     ("capacity_forecast", "{found['counted_days']:.1f} days"),
+    ("cell", "{name for name in self.nodes.names() if name.host in hosts} if hosts"),
     ("disks", "{disk.format or 'unnamed'} images"),
     ("explain", "{len(rows)} decisions"),
     ("field_types", "{len(items)} items"),
