@@ -5,6 +5,7 @@
 import json
 import sqlite3
 from contextlib import closing
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -156,5 +157,8 @@ def empty_tables() -> bytes:
 
 
 def execute(database: Database, statement: str, **values: Any) -> None:
-    """Run one statement of SQL in a transaction of its own."""
+    """Run one statement of SQL in a transaction of its own; times are those of the database."""
+    # What sqlite3 makes of a time by itself is deprecated from Python 3.12 on.
+    for name, value in values.items():
+        values[name] = str(value) if isinstance(value, datetime) else value
     database.write(lambda connection: connection.execute(sa.text(statement), values))

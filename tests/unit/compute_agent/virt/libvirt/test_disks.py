@@ -174,6 +174,9 @@ def test_what_cannot_be_measured_is_left_out_with_its_reason(tmp_path: Path) -> 
     (tmp_path / "old").write_bytes(header(GIB, version=1))
     (tmp_path / "vmdk").touch()
     (tmp_path / "nothing").touch()
+    # The words depend on the release of Python.
+    with pytest.raises(ValueError, match="embedded null") as no_path:
+        (tmp_path / "\0").stat()
     reasons = {
         "missing": "No such file or directory",
         "": "no regular file",
@@ -181,7 +184,7 @@ def test_what_cannot_be_measured_is_left_out_with_its_reason(tmp_path: Path) -> 
         "loop": "Too many levels of symbolic links",
         "empty/a": "Not a directory",
         "x" * 300: "File name too long",
-        "\0": "embedded null byte",
+        "\0": str(no_path.value),
         "empty": "no qcow2 image",
         "text": "no qcow2 image",
         "future": "no qcow2 image",
