@@ -4,9 +4,8 @@
 
 A private RabbitMQ and MariaDB with the rows of a fleet, on which schedulers start together, one or
 four. Measured are the seconds until the last of them tells systemd that it is ready, the slowest
-first answer, one call to each scheduler, and then a stream of calls from one caller at a time.
-Nobody sends heartbeats for the fleet, so each reading of heartbeats finds all of them old: with
-100,000 hosts the stream is slower than where agents run.
+first answer, one call to each scheduler, and then a stream of calls from one caller at a time. The
+fleet sends heartbeats meanwhile, all of them in one statement.
 
 --beside DIR starts the schedulers of another source tree by turns with those of this one, and the
 report divides theirs by ours.
@@ -15,11 +14,15 @@ report divides theirs by ours.
 import argparse
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import sqlalchemy as sa
 
 from conf.daemon import process
 
@@ -33,6 +36,7 @@ from benchmarks.endtoend.callers import OneCaller  # noqa: E402
 from benchmarks.endtoend.ground import STOP, Ground, Serving, a_ground  # noqa: E402
 from benchmarks.figures import OURS, Case, Figure, in_words, ratios  # noqa: E402
 from benchmarks.nova import ROOT  # noqa: E402
+from inventory.tables import services  # noqa: E402
 from scheduler.api.scheduler_endpoint import TOPIC  # noqa: E402
 from tests.fixtures.deployment import Deployment  # noqa: E402
 
@@ -41,6 +45,8 @@ SIZES, QUICK = (10_000, 100_000), (1_000,)
 SCHEDULERS = (1, 4)
 TURNS, QUICK_TURNS = 2, 1
 STREAM = 100
+# Seconds between two heartbeats of the fleet, as agents have them.
+HEARTBEAT = 10.0
 # Seconds that schedulers may take to be ready.
 LATEST = 300.0
 READY, FIRST, STREAM_P50, STREAM_P99 = (
@@ -89,13 +95,33 @@ def _look(ground: Ground, deployment: Deployment, case: Case, tree: Path) -> dic
     caller.connect()
     ask = caller.asker(TOPIC)
     try:
-        with _started(ground, deployment, case, tree) as seconds:
+        with _beating(deployment), _started(ground, deployment, case, tree) as seconds:
             first = max(_timed(ask, next(asked)) for _ in range(case["schedulers"]))
             times = [_timed(ask, next(asked)) for _ in range(STREAM)]
     finally:
         caller.close()
     p50, p99 = measures.percentiles(times, 50, 99)
     return {READY: seconds, FIRST: 1000 * first, STREAM_P50: 1000 * p50, STREAM_P99: p99 / p50}
+
+
+@contextmanager
+def _beating(deployment: Deployment) -> Iterator[None]:
+    """Send the heartbeats of the fleet now, and again until the block ends."""
+    beat = sa.update(services).values(last_seen_up=sa.func.utc_timestamp())
+    is_over = threading.Event()
+    with closing(deployment.open_database()) as database, ThreadPoolExecutor(1) as pool:
+
+        def send() -> None:
+            while not is_over.wait(HEARTBEAT):
+                database.write(lambda connection: connection.execute(beat))
+
+        database.write(lambda connection: connection.execute(beat))
+        sending = pool.submit(send)
+        try:
+            yield
+        finally:
+            is_over.set()
+            sending.result()
 
 
 @contextmanager
