@@ -126,9 +126,13 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
 
     def configure_logging(self) -> None:
         """Keep the libraries quiet unless the user asks for more with -v."""
+        root = logging.getLogger()
+        others = [*root.handlers]
         super().configure_logging()
-        for handler in logging.getLogger().handlers:
-            handler.setFormatter(_EscapingFormatter(handler.formatter))
+        for handler in root.handlers:
+            # Those of the program in which the command runs, as in tests, write as before.
+            if handler not in others:
+                handler.setFormatter(_EscapingFormatter(handler.formatter))
         level = logging.DEBUG if self.options.verbose_level > 1 else logging.ERROR
         for name in self.QUIET:
             logging.getLogger(name).setLevel(level)
