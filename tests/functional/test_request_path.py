@@ -15,7 +15,7 @@ from tests.fixtures.daemons.process import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 PLUGINS = ("scheduler/filters", "scheduler/weighers", "scheduler/drivers")
-MAX_ROOMS = 65
+MAX_ROOMS = 69
 
 
 @pytest.fixture(scope="module")
