@@ -5,6 +5,7 @@
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -92,7 +93,7 @@ class Host:
         if devices:
             one = [replace(pools[0], count=devices, total=None)]
             taken["pci"] = node_json.pci_pools_to_json(one)
-        held = type("Held", (), {"numa": taken["numa"], "pci": taken.get("pci")})
+        held = SimpleNamespace(instance_uuid=UUID, numa=taken["numa"], pci=taken.get("pci"))
         texts[NUMA] = node_json.numa_topology_to_json(cells_taken(cells, [held]))
         texts[PCI] = node_json.pci_pools_to_json(devices_taken(pools, [held]))
         make: Callable[..., None] = claim_and_age if aged else claim

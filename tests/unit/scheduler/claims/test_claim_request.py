@@ -4,7 +4,6 @@
 
 import json
 from collections.abc import Collection
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
@@ -267,6 +266,6 @@ def test_cells_and_devices_are_claimed_and_can_be_given_back():
     assert [pool.count for pool in left] == [1]
     cells = node_json.numa_topology_from_json(document.texts[NUMA]).cells
     assert [len(cell.pinned_cpus) for cell in cells] == [2, 0]
-    back = given_back(document.texts, [SimpleNamespace(numa=claim.numa, pci=claim.pci)])
+    back = given_back(document.texts, [claim])
     assert node_json.numa_topology_from_json(back[NUMA]) == topology
     assert node_json.pci_pools_from_json(back[PCI]) == list(pools)
