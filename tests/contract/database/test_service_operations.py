@@ -377,7 +377,7 @@ def test_each_alone_keeps_a_host(two_hosts):
 
 def test_guests_of_a_lost_host_are_forgotten_on_request(two_hosts):
     see(two_hosts, an_instance("u1"))
-    with pytest.raises(InUse, match="forget those with --forget-guests if the host is lost"):
+    with pytest.raises(InUse, match="give up the guests with --forget-guests if the host is lost"):
         deleted(two_hosts)
     deleted(two_hosts, forget_guests=True)
     assert live_hosts(two_hosts) == ONE
