@@ -5,14 +5,13 @@
 Such a text was cut off, written by hand, or by a release that this one does not know.
 """
 
+import logging
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TypeVar
 
-from oslo_log import log
-
 T = TypeVar("T")
-LOG = log.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 # What parsers raise for such texts, and who works with values of other types than expected.
 UNREADABLE = (
     *(ValueError, TypeError, LookupError, AttributeError),
