@@ -93,8 +93,9 @@ def test_the_command_ends_over_a_password_that_is_not_encoded(deployment: Deploy
 
 @pytest.mark.parametrize(("url", "expected"), [*URLS[1:3], URLS[4]])
 def test_the_command_names_a_transport_url_of_no_use(
-    deployment: Deployment, url: str, expected: str
+    deployment: Deployment, database: Database, url: str, expected: str
 ) -> None:
+    a_fleet(database, ["compute1"])
     options = {"DEFAULT": {"transport_url": url}}
     deployment.config = deployment.write_config("command", options)
     for command in (["select"], ["host", "power", "compute1", "reboot"]):
@@ -185,8 +186,9 @@ def test_a_wrong_account_is_logged_with_its_address_and_without_its_password(
 
 
 def test_the_command_tells_so_of_a_wrong_account(
-    deployment: Deployment, rabbitmq: RabbitMQ
+    deployment: Deployment, database: Database, rabbitmq: RabbitMQ
 ) -> None:
+    a_fleet(database, ["compute1"])
     url = f"rabbit://stranger:secret@127.0.0.1:{rabbitmq.port}/nowhere"
     deployment.config = deployment.write_config("command", {"DEFAULT": {"transport_url": url}})
     for command in (["select"], ["host", "power", "compute1", "reboot"]):

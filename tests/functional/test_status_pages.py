@@ -160,7 +160,8 @@ def test_usual_ids_fit_into_the_table_of_decisions(browser: Browser, tmp_path: P
     (tmp_path / "decisions").mkdir()
     (tmp_path / "decisions" / "index.html").write_bytes(page)
     (tmp_path / "assets").mkdir()
-    (tmp_path / "assets" / "style.css").write_bytes(asset("style.css"))
+    for name in ("style.css", "icon.svg"):
+        (tmp_path / "assets" / name).write_bytes(asset(name))
     browser.open(tmp_path / "decisions" / "index.html", 1280)
     room, taken = browser.run(
         "const box = document.querySelector('.wide'); return [box.clientWidth, box.scrollWidth]"

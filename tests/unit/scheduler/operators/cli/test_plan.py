@@ -360,7 +360,7 @@ def test_room_is_made_for_a_flavor(command, half_empty):
     assert found["moves"][0]["reason"] == "makes room for the flavor"
     done = command.run("plan", "make-room", large, "--number=4")
     assert done.status == 1
-    assert done.stdout.splitlines()[0] == "1 of 4 instances of 2,64000,0 fits then"
+    assert done.stdout.splitlines()[0] == "1 of 4 instances of 2,64000,0 fits after the moves"
 
 
 def test_a_plan_says_later_what_of_it_is_still_true(command, half_empty, tmp_path):
