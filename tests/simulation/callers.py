@@ -31,6 +31,7 @@ from tests.simulation.plan import FLAVORS, FOREVER, Event, uuid_of
 # How many requests conductors have at a time, which we chose: the others wait, as for a thread.
 THREADS = 24
 Host = Agent | Compute
+IsOver = Callable[[], bool]
 
 
 @dataclass(slots=True, eq=False)
@@ -164,7 +165,7 @@ class Conductor:
         key: str,
         spec: RequestSpec,
         uuids: list[str],
-        is_over: Callable[[], bool] = lambda: False,
+        is_over: IsOver = lambda: False,
     ) -> Promise | None:
         """Ask until there is an answer; return what it promises, None for no host.
 
@@ -172,7 +173,7 @@ class Conductor:
         """
         self.waiting.add(key)
         with self._threads:
-            promise = self._answered(order, key, spec, uuids)
+            promise = self._answered(order, key, spec, uuids, is_over)
         self.waiting.discard(key)
         if promise is None or is_over():
             return None
@@ -183,7 +184,7 @@ class Conductor:
         return promise
 
     def _answered(
-        self, order: Order, key: str, spec: RequestSpec, uuids: list[str]
+        self, order: Order, key: str, spec: RequestSpec, uuids: list[str], is_over: IsOver
     ) -> Promise | None:
         is_boot = key.startswith(name := f"req-{order.number}")
         model, name = self._model, name if is_boot else key
@@ -205,7 +206,8 @@ class Conductor:
                 if not isinstance(failure, ServiceUnavailable):
                     self.fail(Violation("an answer for who asks", f"{key}: {failure}"))
                     return None
-            if order.how.get("abandoned"):
+            # A move that went on asking would replace the claim of the evacuation.
+            if order.how.get("abandoned") or is_over():
                 model.forget(key)
                 return None
             time.sleep(1.0 + self._simulator.order.random())
@@ -338,7 +340,7 @@ class Conductor:
         self.under_way -= 1
 
     def _lands(
-        self, order: Order, uuid: str, promise: Promise, is_over: Callable[[], bool] = lambda: False
+        self, order: Order, uuid: str, promise: Promise, is_over: IsOver = lambda: False
     ) -> bool:
         """Start a guest as promised after a while, unless that takes too long, or it is over."""
         time.sleep(2 * self._simulator.order.random())
