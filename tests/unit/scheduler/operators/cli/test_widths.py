@@ -109,7 +109,9 @@ def fleet(request, tmp_path_factory) -> Fleet:
     save(database, *nodes)
     serve(database, *names)
     config = directory / "berthmaster.conf"
-    config.write_text(f"[DEFAULT]\nstate_path = {directory}\n[database]\nconnection = "
+    # The heartbeats are written once: commands on a large fleet take longer than a minute.
+    config.write_text(f"[DEFAULT]\nstate_path = {directory}\nservice_down_time = 3600\n"
+                      "[database]\nconnection = "
                       f"sqlite:///{directory}/inventory.sqlite\n")  # fmt: skip
     with KeepingScheduler(database, configured(config)) as scheduler:
         assert scheduler.ask("web", **SMALL)
