@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Guests fit on NUMA cells as in Nova, and use by their domains what Nova counts for them."""
 
-import json
 import random
-import subprocess
 from collections import Counter
 from functools import cache
 from typing import Any
@@ -17,9 +15,7 @@ from inventory.numa.cells import Ratios, with_usage
 from inventory.numa.fit import GuestRequest, HostResources, fitted
 from inventory.objects.node_json import guest_topology_from_json
 from inventory.objects.numa import NUMACell, NUMAPagesTopology, NUMATopology
-from tests.fixtures import availability
-from tests.fixtures.daemons.process import PATIENCE
-from tests.fixtures.nova_client import ROOT
+from tests.fixtures.code_of_nova import ask_nova
 
 MASKS = ["0", "1", "^0", "^1", "0-1", "1-3", "^0-1", "2,3", "1-3,^2", " ^0 ", "0,,1", "^0,^2"]
 SPECS = {
@@ -97,19 +93,7 @@ BESIDE_OTHERS = [drawn_beside_others(random.Random(number)) for number in range(
 
 @cache
 def of_nova() -> list[dict[str, Any] | None]:
-    availability.require(availability.NOVA)
-    python = availability.PEER / "bin" / "python"
-    run = subprocess.run(
-        [python, "-W", "ignore", "-m", "tests.peer.numa_guests"],
-        input=json.dumps(DRAWN + BESIDE_OTHERS),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-        cwd=ROOT,
-    )
-    assert run.returncode == 0, run.stderr
-    found: list[dict[str, Any] | None] = json.loads(run.stdout)
+    found: list[dict[str, Any] | None] = ask_nova("numa_guests", DRAWN + BESIDE_OTHERS)
     return found
 
 

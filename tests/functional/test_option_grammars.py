@@ -4,7 +4,6 @@
 
 import json
 import random
-import subprocess
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -14,9 +13,7 @@ from oslo_config import types
 from compute_agent import cpu_sets, device_spec
 from compute_agent.device_spec import DeviceSpecError
 from compute_agent.virt.driver import DriverMisconfigured, PciDevice
-from tests.fixtures import availability
-from tests.fixtures.daemons.process import PATIENCE
-from tests.fixtures.nova_client import ROOT
+from tests.fixtures.code_of_nova import ask_nova
 
 DRAWS = 3000
 NUMBERS = ["0", "1", "2", "3", "7", "10", "+1", "+10", "1_0", "01", " 2 ", "-1", "", "x", "0x1"]
@@ -96,24 +93,12 @@ SETS, RESERVES, SPECS = (
 
 @cache
 def of_nova() -> dict[str, list[Any]]:
-    availability.require(availability.NOVA)
-    python = availability.PEER / "bin" / "python"
     known = [
         {"address": each.address, "vendor_id": each.vendor_id, "product_id": each.product_id}
         for each in KNOWN
     ]
     words = {"cpus": SETS, "pages": RESERVES, "devices": SPECS, "known": known}
-    run = subprocess.run(
-        [python, "-W", "ignore", "-m", "tests.peer.grammars"],
-        input=json.dumps(words),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-        cwd=ROOT,
-    )
-    assert run.returncode == 0, run.stderr
-    found: dict[str, list[Any]] = json.loads(run.stdout)
+    found: dict[str, list[Any]] = ask_nova("grammars", words)
     return found
 
 

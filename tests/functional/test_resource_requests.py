@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is asked of Placement is what Nova's own scheduler asks for the same request."""
 
-import json
 import random
-import subprocess
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -21,9 +19,7 @@ from scheduler.claims.resource_request import (
 )
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.wire.arguments import decode_select_arguments
-from tests.fixtures import availability
-from tests.fixtures.daemons.process import PATIENCE
-from tests.fixtures.nova_client import ROOT
+from tests.fixtures.code_of_nova import ask_nova
 
 PORT = "2f2ee5a5-2f1e-4c6e-9e3f-0f2b8a7f9a10"
 A_PORT = {
@@ -265,19 +261,8 @@ DRAWN = [drawn(random.Random(number)) for number in range(DRAWS)]
 
 @cache
 def _of_nova() -> dict[str, Any]:
-    availability.require(availability.NOVA)
-    python = availability.PEER / "bin" / "python"
-    run = subprocess.run(
-        [python, "-W", "ignore", "-m", "tests.peer.resource_requests"],
-        input=json.dumps([*(words for words, _ in CASES.values()), *DRAWN]),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-        cwd=ROOT,
-    )
-    assert run.returncode == 0, run.stderr
-    found: dict[str, Any] = json.loads(run.stdout)
+    words = [*(words for words, _ in CASES.values()), *DRAWN]
+    found: dict[str, Any] = ask_nova("resource_requests", words)
     return found
 
 
