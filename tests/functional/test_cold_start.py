@@ -12,12 +12,11 @@ import pytest
 from inventory import services
 from inventory.engine import Database
 from scheduler.client.scheduler_client import SchedulerClient
-from scheduler.wire.context import RequestContext
 from tests.backends import each_backend
-from tests.builders import a_request
 from tests.fixtures.daemons.mariadb import MariaDB
-from tests.fixtures.daemons.process import PATIENCE, Process, log_tail, wait_until
+from tests.fixtures.daemons.process import Process, log_tail, wait_until
 from tests.fixtures.deployment import Deployment, Options, a_fleet, wait_for_log
+from tests.functional.test_outages import place
 
 SERVES = "serves select_destinations"
 # As a daemon has them by default.
@@ -51,12 +50,6 @@ def wait_blocked(cursor: Any, process: Process) -> None:
     assert wait_until(blocked)
     assert not process.has_logged(SERVES), log_tail(process.log)
     assert process.status is None, log_tail(process.log)
-
-
-def place(client: SchedulerClient) -> str:
-    spec, uuids = a_request(vcpus=1), ["00000000-0000-0000-0000-000000000001"]
-    ((chosen,),) = client.select_destinations(RequestContext(), spec, uuids, timeout=PATIENCE)
-    return chosen.service_host
 
 
 @each_backend

@@ -30,7 +30,7 @@ from tests.unit.scheduler.wire import wire_samples
 SOON = 30.0
 
 
-def _place(client: SchedulerClient, timeout: float = PATIENCE, **asked: Any) -> str:
+def place(client: SchedulerClient, timeout: float = PATIENCE, **asked: Any) -> str:
     spec, uuids = a_request(vcpus=1, **asked), ["00000000-0000-0000-0000-000000000001"]
     ((chosen,),) = client.select_destinations(RequestContext(), spec, uuids, timeout=timeout)
     return chosen.service_host
@@ -41,7 +41,7 @@ def test_without_any_compute_node_the_log_says_what_to_do(
 ) -> None:
     scheduler = deployment.scheduler()
     with pytest.raises(NoValidHost, match="There are not enough hosts available"):
-        _place(client)
+        place(client)
     wait_for_log(scheduler, "no compute node has reported yet; is berthmaster-agent running")
 
 
@@ -52,10 +52,10 @@ def test_hosts_that_are_all_disabled_are_named_in_the_log_and_come_back(
     scheduler = deployment.scheduler()
     database.write(lambda c: services.disable_automatically(c, [1, 2], "maintenance"))
     with pytest.raises(NoValidHost):
-        _place(client)
+        place(client)
     wait_for_log(scheduler, "ComputeFilter 2->0")
     database.write(lambda c: services.enable_automatically(c, [1, 2]))
-    assert _place(client) in ("compute1", "compute2")
+    assert place(client) in ("compute1", "compute2")
 
 
 def test_a_dead_host_is_not_chosen(
@@ -64,7 +64,7 @@ def test_a_dead_host_is_not_chosen(
     a_fleet(database, ["alive", "dead"])
     database.write(_grow_old)
     deployment.scheduler()
-    assert {_place(client) for _ in range(4)} == {"alive"}
+    assert {place(client) for _ in range(4)} == {"alive"}
 
 
 def _grow_old(connection: sa.Connection) -> None:
@@ -95,12 +95,12 @@ def test_requests_fail_clearly_while_the_database_is_away_and_work_again_after(
 ) -> None:
     a_fleet(database, ["compute1"])
     scheduler = deployment.scheduler(backend, {"scheduler": {"request_timeout": 3}})
-    assert _place(client) == "compute1"
+    assert place(client) == "compute1"
     mariadb.kill()
     try:
         began = time.monotonic()
         with pytest.raises(ServiceUnavailable, match="database does not answer"):
-            _place(client)
+            place(client)
         assert time.monotonic() - began < SOON
     finally:
         mariadb.start()
@@ -116,11 +116,11 @@ def test_an_outage_longer_than_heartbeats_last_makes_no_host_dead(
     # Hosts get two intervals for their heartbeats then, and this test has as long.
     options = {"DEFAULT": {"service_down_time": 300, "report_interval": 100}}
     scheduler = deployment.scheduler(options=options)
-    assert _place(client) == "compute1"
+    assert place(client) == "compute1"
     mariadb.kill()
     try:
         with pytest.raises(ServiceUnavailable, match="database does not answer"):
-            _place(client)
+            place(client)
         # It is to send its heartbeat when all are as old as they are after a long outage.
         scheduler.send(signal.SIGSTOP)
         assert wait_until(lambda: scheduler.is_stopped)
@@ -131,7 +131,7 @@ def test_an_outage_longer_than_heartbeats_last_makes_no_host_dead(
         lambda each: each.execute(sa.update(table).values(last_seen_up=sa.text(earlier)))
     )
     scheduler.send(signal.SIGCONT)
-    assert _place(client) == "compute1"
+    assert place(client) == "compute1"
     # Nor does an operator see it down.
     (found,) = deployment.cli_json("service", "list", "--binary", "nova-compute")
     assert found["State"] == "up"
@@ -142,7 +142,7 @@ def test_a_hung_database_does_not_hang_a_request(
 ) -> None:
     a_fleet(database, ["compute1"])
     deployment.scheduler(options={"scheduler": {"request_timeout": 2}})
-    assert _place(client) == "compute1"
+    assert place(client) == "compute1"
     for asked in (
         {},
         {"scheduler_hints": {"group": ["a group"]}},
@@ -152,7 +152,7 @@ def test_a_hung_database_does_not_hang_a_request(
         try:
             began = time.monotonic()
             with pytest.raises(ServiceUnavailable, match="database does not answer"):
-                _place(client, **asked)
+                place(client, **asked)
             assert time.monotonic() - began < SOON
         finally:
             mariadb.resume()
@@ -169,14 +169,14 @@ def test_what_hosts_tell_of_instances_holds_up_no_request_while_the_database_han
     a_fleet(database, ["compute1"])
     options = {"scheduler": {"request_timeout": 2, "max_requests_in_flight": 2}}
     scheduler = deployment.scheduler(options=options)
-    assert _place(client) == "compute1"
+    assert place(client) == "compute1"
     mariadb.pause()
     try:
         with AmqpCaller(rabbitmq.transport_url) as caller:
             for _ in range(4):
                 caller.send(wire_samples.sample("cast_delete_instance_info")["message"])
         with pytest.raises(ServiceUnavailable, match="database does not answer"):
-            _place(client, timeout=SOON)
+            place(client, timeout=SOON)
     finally:
         mariadb.resume()
     assert wait_until(lambda: _works(client))
@@ -213,18 +213,18 @@ def test_a_broker_that_restarts_is_found_again(
 ) -> None:
     a_fleet(database, ["compute1"])
     deployment.scheduler(backend)
-    assert _place(client) == "compute1"
+    assert place(client) == "compute1"
     rabbitmq.restart()
     assert wait_until(lambda: _works(client))
 
 
 def test_no_scheduler_at_all_is_said_to_the_caller(client: SchedulerClient) -> None:
     with pytest.raises(ServiceUnavailable, match="is berthmaster-scheduler running"):
-        _place(client, timeout=1.0)
+        place(client, timeout=1.0)
 
 
 def _works(client: SchedulerClient) -> bool:
     try:
-        return _place(client, timeout=5.0) == "compute1"
+        return place(client, timeout=5.0) == "compute1"
     except ServiceUnavailable:
         return False
