@@ -75,15 +75,16 @@ def given_amounts(extra_specs: Mapping[str, str]) -> Mapping[str, int]:
 
     Of a class in several groups it is their sum, as Placement counts it.
     """
-    found: Counter[str] = Counter()
-    for key, text in extra_specs.items():
-        # The pattern takes longer, and few flavors have such a key.
-        if not key.startswith("resources") or (match := _GIVEN.fullmatch(key)) is None:
-            continue
-        amount = resource_amount(text)
+    # Few flavors have such keys, and each decision asks many times.
+    keys = [key for key in extra_specs if key.startswith("resources")]
+    if not keys:
+        return {}
+    given: Counter[str] = Counter()
+    for match in filter(None, map(_GIVEN.fullmatch, keys)):
+        amount = resource_amount(extra_specs[match[0]])
         if amount is not None:
-            found[match[1]] += amount
-    return found
+            given[match[1]] += amount
+    return given
 
 
 def taken_amounts(size: Amounts, extra_specs: Mapping[str, str]) -> Amounts:
