@@ -21,7 +21,8 @@ from inventory.claims.types import CONFIRMED, LEAVING, PENDING
 from inventory.objects.node_json import guest_topology_to_json, pci_pools_to_json
 from inventory.objects.numa import InstanceNUMATopology
 
-_TICK = timedelta(milliseconds=1)
+# The resolution of SQLite's clock.
+TICK = timedelta(milliseconds=1)
 # KiB of the largest pages that a kernel has for everybody.
 _ORDINARY = 64
 
@@ -82,7 +83,7 @@ def unclaimed(
         if guest.uuid.lower() not in resized or (row and _fulfils(guest, row)):
             continue
         if held := _held(found, guest):
-            before = min(now, row.created_at - _TICK) if row else now
+            before = min(now, row.created_at - TICK) if row else now
             state = {"state": CONFIRMED, "slot": node_id, "created_at": before}
             new.append({**place, **state, **held})
     return new

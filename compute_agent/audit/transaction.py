@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from compute_agent.audit import reserved_places, resizes, unclaimed, usage
 from compute_agent.audit.moves import leaving_sizes
 from compute_agent.audit.reserved_places import SettledPlaces
-from compute_agent.audit.resizes import ResizedClaims
+from compute_agent.audit.resizes import TICK, ResizedClaims
 from compute_agent.audit.row_builder import PollResult, build_rows
 from compute_agent.audit.unclaimed import Unclaimed
 from compute_agent.virt.driver import Guest, NodeName, Size
@@ -25,9 +25,6 @@ from inventory.claims.places import Place
 from inventory.claims.types import CONFIRMED, PENDING
 from inventory.compute_nodes import RowVersion
 from inventory.objects.amounts import NOTHING, amounts_of
-
-# The resolution of SQLite's clock.
-_TICK = timedelta(milliseconds=1)
 
 
 @dataclass(slots=True)
@@ -77,7 +74,7 @@ def reconcile(
         if here := on_node.get(node_id):
             reconciled[each.name] = _reconcile(connection, here, each, poll_time, superseded)
         if node_id:
-            missing = resizes.unclaimed(each, here or (), node_id, poll_time - _TICK)
+            missing = resizes.unclaimed(each, here or (), node_id, poll_time - TICK)
             claim_rows.insert(connection, missing)
         if node_id in held:
             result = reconciled[each.name]
@@ -111,7 +108,7 @@ def _reconcile(
     An instance seen before it was claimed for had been there before, and may be on its way back:
     only a later poll can confirm its claim. One that became overdue since may have come since.
     """
-    newest = polled_at + _TICK
+    newest = polled_at + TICK
     later = {row.id for row in rows if row.state != CONFIRMED and row.created_at > newest}
     resized = resizes.settle(found, (row for row in rows if row.id not in later))
     earlier = [row for row in rows if row.id not in later | resized.ids]

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
+from oslo_utils import strutils
+
 from compute_agent import cpu_sets
 from compute_agent.virt.libvirt.xml_values import LARGEST, MAX_CPUS, number
 from inventory.numa.pinning import ISOLATE, REQUIRE
@@ -23,8 +25,6 @@ PCPU = re.compile("resources[0-9]*:PCPU")
 HYPERTHREADING = re.compile("trait([1-9][0-9]*)?:HW_CPU_HYPERTHREADING")
 # The policy of threads that each value of that trait stands for.
 THREADS_BY_TRAIT = {"required": REQUIRE, "forbidden": ISOLATE}
-# What switches a flavor's real time on.
-TRUE = {"1", "t", "true", "on", "y", "yes"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class NovaMetadata:
             return {*cpus} if self.cpu_policy == "shared" else set()
         specs, image = self.extra_specs or {}, self.image_properties or {}
         mask = specs.get("hw:cpu_dedicated_mask")
-        if not mask and specs.get("hw:cpu_realtime", "").strip().lower() in TRUE:
+        if not mask and strutils.bool_from_string(specs.get("hw:cpu_realtime", "")):
             # Of both masks that of the image holds.
             mask = image.get("hw_cpu_realtime_mask") or specs.get("hw:cpu_realtime_mask")
         if not mask:
