@@ -26,7 +26,7 @@ def inexact_tables(connection: sa.Connection) -> list[str]:
 
 
 def make_exact(connection: sa.Connection) -> None:
-    """Let all texts of our tables be stored and compared exactly.
+    """Convert our tables whose texts are not stored and compared exactly.
 
     No two rows that were told apart become equal. MariaDB changes most tables while others write
     them, and copies those whose primary key has a text.

@@ -62,7 +62,7 @@ def allocatable(total: int, ratio: float | None) -> float:
 
 
 def resource_amount(text: str) -> int | None:
-    """Return the amount of a resource in an extra spec, None for a text that is none."""
+    """Return the amount of a resource in an extra spec, None unless it is a number from 0 on."""
     try:
         amount = int(text)
     except ValueError:

@@ -121,7 +121,7 @@ def needs_placement_first(groups: RequestGroups) -> bool:
 
 
 def is_for_placement(spec: RequestSpec, groups: RequestGroups) -> bool:
-    """Return whether Placement judges a request: PlacementOnly refuses it where there is none.
+    """Return whether Placement alone can judge a request, which PlacementOnly refuses without it.
 
     Besides what needs_placement_first() these are amounts in place of the flavor's.
     """

@@ -102,7 +102,7 @@ class RpcServer:
 
 
 class UnreadCalls:
-    """Gives calls back to the broker that lay in the connection while nobody read it.
+    """Gives back to the broker the calls that waited in the connection while it was not read.
 
     That is so after a pause of the process, and while all places are taken. What the broker has
     handed out does not expire any more. A call that is given back has its old expiration: the

@@ -112,7 +112,7 @@ def carry_out(
 
 
 def _outcome(run: StageRun, path: Path, go_on: str) -> dict[str, Any]:
-    """Say how far a plan is and by which command it goes on, and return what became of it."""
+    """Print the state of a plan and the command that continues it; return the plan's outcome."""
     moves, journal = run.moves, run.journal
     left = [moves[number].stage for number in run.left()]
     gone = sum(journal.state(number) == GONE for number in range(len(moves)))

@@ -144,7 +144,7 @@ class StageRun:
     def _claim(
         self, live: LiveHosts, fleet: Fleet, checked: Mapping[int, CheckedMove]
     ) -> dict[int, str]:
-        """Claim room for the possible moves; return why there is none, by numbers of moves."""
+        """Claim room for the possible moves; return why claims were refused, by move number."""
         conf = self._command.conf
         if not conf.claims.enabled or load_allocator(conf) is not None:
             return {}
@@ -199,7 +199,7 @@ class StageRun:
         self._say(number, f"done in {time.monotonic() - began:.0f} s")
 
     def _await_others(self, under_way: MoveUnderWay) -> None:
-        """Return once nobody else moves the instance, as the program of a killed run does."""
+        """Wait until no other program moves the instance, such as that of a killed run."""
         watch, wait = under_way.watch, 0.0
         begun = self.journal.begun(under_way.number)
         if begun is not None and self._is_started(under_way.number):

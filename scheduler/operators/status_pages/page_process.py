@@ -217,7 +217,7 @@ class _Worker:
                 self._waiting = +self._waiting
 
     def _started(self) -> _Running:
-        """Return the process; start one if there is none."""
+        """Return the running page process; start one if none runs."""
         with self._lock:
             if self._running is not None and self._running.process.poll() is None:
                 return self._running
@@ -248,7 +248,7 @@ class _Worker:
             running.process.wait()
 
     def _end(self, running: _Running) -> None:
-        """Let a process end: it does when nobody can ask it any more."""
+        """Close the request socket of a page process, upon which it ends."""
         if self._forget(running):
             end_child(running.process, _STOP_TIMEOUT)
 

@@ -30,7 +30,7 @@ def a_heart(database: Database, host: str = "scheduler", kind=services.SCHEDULER
 
 
 def pass_time(database: Database, seconds: float, *hearts: Heartbeat) -> None:
-    """Let so much time pass in which nobody could write a heartbeat."""
+    """Make all heartbeats older, as after an outage of the database."""
 
     def work(connection: sa.Connection) -> None:
         for row in connection.execute(sa.select(table)).all():
@@ -55,7 +55,7 @@ def up(database: Database) -> set[str]:
 
 
 def silence(database: Database, host: str, seconds: float) -> None:
-    """Let the last heartbeat of a host be so old."""
+    """Set the age of the last heartbeat of a host, in seconds."""
 
     def work(connection: sa.Connection) -> None:
         then = current_time(connection, utc_now) - timedelta(seconds=seconds)
