@@ -61,10 +61,12 @@ def test_no_scheduler_answers(deployment: Deployment) -> None:
 def test_an_agent_that_is_not_there_is_not_waited_for(
     deployment: Deployment, database: Database
 ) -> None:
-    """The broker knows at once."""
-    a_fleet(database, ["compute1"])
-    (line,), took = _refused(deployment, *POWER, "--timeout=600")
-    assert line.startswith(FAILED + NO_AGENT.format("is not there"))
+    """The broker knows at once of an agent that it has never seen."""
+    # Agents of other tests may have left their queues.
+    host = "newcomer1"
+    a_fleet(database, [host])
+    (line,), took = _refused(deployment, "host", "power", host, "reboot", "--timeout=600")
+    assert line.startswith(FAILED + NO_AGENT.format("is not there").replace("compute1", host))
     assert took < SOON
 
 
