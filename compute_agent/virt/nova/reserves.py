@@ -28,10 +28,12 @@ class Reserve:
     raised is held at once.
     """
 
-    __slots__ = ("_held", "_lately", "size")
+    __slots__ = ("_began", "_held", "_lately", "size")
 
     def __init__(self) -> None:
         self.size = Size()
+        # When it was looked at first.
+        self._began: float | None = None
         # What instances and their migrations take, by uuid.
         self._held: dict[str, Size] | None = None
         # Those that Nova may have counted otherwise: since when, and as what.
@@ -67,7 +69,13 @@ class Reserve:
             for uuid, (since, sizes) in self._lately.items()
             if now - since < (MOVE_SETTLED if uuid in moving else SETTLED)
         }
+        if self._began is None:
+            self._began = now
         self.size = Size(*(self._found(each, used) for each in NAMES))
+        # Nobody has seen since when instances are here that were found at the first look: that Nova
+        # has not counted one of them yet is likelier than that it reserves less than nothing.
+        if now - self._began < SETTLED:
+            self.size = Size(*(max(0, amount) for amount in self.size))
 
     def _found(self, resource: str, used: Size) -> int:
         """Return of one resource the last size, or the next possible one."""
