@@ -19,7 +19,6 @@ from scheduler.history.saved_decision import (
     read_file,
     write_file,
 )
-from scheduler.history.tagged_json import identical
 from scheduler.plugins import PluginError
 from tests.builders import a_group
 from tests.databases import a_conf, a_node, save, serve
@@ -89,7 +88,7 @@ def test_kept_decisions_are_made_again_from_the_database_and_from_files(cloud, s
         write_file(path, each)
         saved = read_file(path)
         assert (saved.number, saved.decided_at) == (each.number, each.decided_at)
-        assert identical(saved.record, each.record)
+        assert saved.record == each.record
         for recalled in (each, saved):
             with recalled.deciding() as driver:
                 again = recalled.again(driver)
