@@ -15,6 +15,7 @@ from inventory.claims.repeats import Outdated, PartlyAnswered
 from inventory.claims.types import ClaimLost, ClaimRequest, ClaimResult, Identity
 from inventory.nova.placement_errors import PlacementUnavailable
 from scheduler import request_trace
+from scheduler.claims import stored_answers
 from scheduler.claims.allocator import Allocator
 from scheduler.claims.claim_request import (
     ClaimContext,
@@ -41,7 +42,6 @@ from scheduler.select_destinations.request_builder import build_answer, with_mem
 from scheduler.trust import Attestation, levels_for
 from scheduler.wire.context import Deadline
 from scheduler.wire.errors import InvalidInput, NoValidHost
-from scheduler.wire.replies import selections_from_json
 
 # How often a request without a host is decided again because claims of others in flight may fail.
 MAX_RECHECKS = 5
@@ -147,7 +147,7 @@ class ClaimedRequest:
         # Whether others had claims in flight when it was decided, and how often it was for that.
         self._contested, self._rechecks = False, 0
         # The answers that some instances got before.
-        self._answered: dict[str, str | None] = {}
+        self._answered: dict[str, list[Selection]] = {}
 
     def ask_placement(self, allocator: Allocator) -> None:
         """Allocate claims in Placement; raises what Allocator.begin() does."""
@@ -171,7 +171,7 @@ class ClaimedRequest:
                 # What was answered before may have ended.
                 self._answered = {}
             except PartlyAnswered as partly:
-                self._answered |= partly.answers
+                self._answered |= stored_answers.of_instances(partly.answers)
             except Outdated as error:
                 raise InvalidInput(f"instance_uuids: {error}") from None
             rest = [each for each in self._trace.instance_uuids if each not in self._answered]
@@ -185,15 +185,11 @@ class ClaimedRequest:
         request_id, answered = self._trace.caller.request_id, [*self._answered]
         return request_identity(self._request, request_id, self._digest, answered)
 
-    @property
-    def _earlier(self) -> dict[str, list[Selection]]:
-        return {uuid: selections_from_json(each or "[]") for uuid, each in self._answered.items()}
-
     def _complete(self, answer: Answer) -> Answer:
         """Return an answer with those that were given before, in the order of the request."""
         if not self._answered:
             return answer
-        rest, earlier = iter(answer), self._earlier
+        rest, earlier = iter(answer), self._answered
         return [
             earlier[uuid] if uuid in earlier else next(rest) for uuid in self._trace.instance_uuids
         ]
@@ -209,7 +205,7 @@ class ClaimedRequest:
             with self._trace.stage("claim"):
                 result = self._claimer.release_stale(self._identity, self._deadline.left)
         if result is not None and (result.repeated or result.refused):
-            answer = [selections_from_json(each or "[]") for each in result.answers]
+            answer = stored_answers.in_order(self._request.instance_uuids, result.answers)
         repeated = result is not None and result.repeated
         if attempt.claims is not None and not repeated:
             log_moved(decision)
@@ -330,7 +326,7 @@ class ClaimedRequest:
         uuids, left = self._identity.uuids, self._deadline.left
         try:
             with self._trace.stage("placement"):
-                self._allocator.allocate(self._placement, self._earlier, left, repeated=True)
+                self._allocator.allocate(self._placement, self._answered, left, repeated=True)
                 answers = dict(zip(uuids, answer, strict=True))
                 self._allocator.allocate(self._placement, answers, left, repeated)
         except (ClaimLost, PlacementUnavailable, TooLate) as error:
