@@ -137,7 +137,7 @@ def test_hosts_are_emptied_as_far_as_others_have_room(
     # Of three guests two find cells on the other host.
     done = command.run("plan", "drain", fuller)
     assert done.status == 1
-    assert "1 instance cannot go:" in done.stdout
+    assert "1 instance cannot move:" in done.stdout
     assert "NUMATopologyFilter" in done.stdout
     # A process of its own ends as the command does.
     assert deployment.cli("plan", "drain", "cells1", "cells2").returncode == 1

@@ -188,7 +188,7 @@ def test_one_agent_of_many_hosts_is_reached_by_its_own_name(
     assert time.monotonic() - began < 40
     assert lost.returncode == 1
     assert "The agent 'fleet-0002' is not there" in lost.stderr
-    assert "reports host fleet-0002, name it with --agent." in lost.stderr
+    assert "reports host fleet-0002, name that agent with --agent." in lost.stderr
 
 
 def test_no_instances_come_during_maintenance_and_the_agent_goes_on(

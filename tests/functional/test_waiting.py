@@ -109,7 +109,9 @@ def silent_database(mariadb: MariaDB, database: Database) -> Iterator[None]:
 def test_the_database_says_nothing(deployment: Deployment, command: list[str]) -> None:
     """What was asked may wait for it."""
     lines, took = _refused(deployment, *command, "--timeout=1.8")
-    silent = " The database, which it needs, does not answer either: no answer from 127.0.0.1:"
+    silent = (
+        " The database, which the daemon needs, does not answer either: no answer from 127.0.0.1:"
+    )
     assert lines[-1].startswith(FAILED + NO_SCHEDULER.format(1.8) + silent)
     assert took < SOON
 

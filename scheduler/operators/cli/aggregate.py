@@ -100,7 +100,7 @@ class AggregateCreate(ShowCommand):
 
 
 class AggregateDelete(ListCommand):
-    """Delete aggregates that have no hosts, all or none of them, and list them."""
+    """Delete aggregates that have no hosts, all or none of them, and list what was deleted."""
 
     def add_arguments(self, parser: Any) -> None:
         _add_aggregate(parser, nargs="+")
@@ -131,7 +131,7 @@ class AggregateSet(_AggregateChange):
         super().add_arguments(parser)
         parser.add_argument("--name", help="New name of the aggregate, which must be unique.")
         _add_properties(parser)
-        what = "Remove all properties that are not given here. The availability zone stays."
+        what = "Remove all properties that this command does not name. The availability zone stays."
         add_flag(parser, "--no-property", what)
         check_combination(parser, _nothing_to_set)
 
@@ -141,7 +141,7 @@ class AggregateSet(_AggregateChange):
 
 
 class AggregateUnset(_AggregateChange):
-    """Remove properties of an aggregate. Its zone is the property availability_zone."""
+    """Remove properties of an aggregate, such as availability_zone, which is its zone."""
 
     def add_arguments(self, parser: Any) -> None:
         super().add_arguments(parser)
@@ -168,7 +168,7 @@ class _HostsChange(_AggregateChange):
 
 
 class AggregateAddHost(_HostsChange):
-    """Add hosts to an aggregate, all or none. A host is in one zone at most."""
+    """Add hosts to an aggregate, all or none of them. A host can be in one zone only."""
 
     def add_arguments(self, parser: Any) -> None:
         super().add_arguments(parser)

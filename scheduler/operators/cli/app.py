@@ -119,8 +119,8 @@ class BerthmasterApp(App):  # type: ignore[misc]  # cliff has no types
             type=operator,
             default=os.environ.get("BERTHMASTER_OPERATOR") or None,
             metavar="NAME",
-            help="Who makes the changes, for the audit log (default: BERTHMASTER_OPERATOR of the"
-            " environment, or the name of the account).",
+            help="Name of the operator who makes the changes, for the audit log (default:"
+            " BERTHMASTER_OPERATOR of the environment, or the name of the account).",
         )
         return parser
 

@@ -138,7 +138,9 @@ def add_flag(parser: Any, name: str, what: str) -> None:
 
 def add_long(parser: Any) -> None:
     """Add the option with which people see all columns, as programs do."""
-    add_flag(parser, "--long", "Show all columns; other formats than the table have them anyway.")
+    add_flag(
+        parser, "--long", "Show all columns; formats other than the table always have all columns."
+    )
 
 
 def add_watch(parser: Any) -> None:
@@ -170,8 +172,8 @@ def add_reason(parser: Any) -> None:
 
 def add_since(parser: Any, what: str) -> None:
     help_text = (
-        f"Earliest time of the {what} to list: an age, such as 30m, 1h or 2d, or a UTC"
-        " time, such as 2026-11-22 or 2026-11-22T03:40; +02:00 at its end is a time zone."
+        f"Earliest time of the {what} to list: an age, such as 30m, 1h or 2d, or a UTC time, such"
+        " as 2026-11-22 or 2026-11-22T03:40, which may end with a time zone, such as +02:00."
     )
     parser.add_argument("--since", type=age_or_time, metavar="TIME", help=help_text)
 
@@ -192,14 +194,15 @@ def add_time_limit(parser: Any, work: str, default: float) -> None:
     default_text = f"{default:.0f}" if math.isfinite(default) else "none"
     what = (
         f"Seconds after which the {work} ends with what it has found (default: {default_text})."
-        " Ctrl-C ends it at once."
+        f" Ctrl-C ends the {work} at once."
     )
     parser.add_argument("--time-limit", type=seconds, default=default, metavar="S", help=what)
 
 
 def add_agent(parser: Any, timeout: float = RPC_TIMEOUT) -> None:
     what = (
-        "[DEFAULT] host of the agent that reports the host (default: as the agent has reported it)."
+        "Name of the agent that reports the host, its [DEFAULT] host (default: the agent that"
+        " reported the host last)."
     )
     add_named(parser, "--agent", "hosts", what, metavar="NAME")
     add_timeout(parser, timeout)

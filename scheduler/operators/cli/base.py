@@ -126,7 +126,9 @@ class BaseCommand(Command):  # type: ignore[misc]  # cliff has no types
         except NoAnswer as error:
             if args.agent or agent != host:
                 raise
-            hint = f"If an agent of another name reports host {host}, name it with --agent."
+            hint = (
+                f"If an agent with another name reports host {host}, name that agent with --agent."
+            )
             raise type(error)(f"{error.reason} {hint}") from None
 
     def wait_for(self, whom: str, timeout: float, client: Any, call: Callable[[], T]) -> T:

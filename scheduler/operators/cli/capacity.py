@@ -65,25 +65,30 @@ ROOM_COLUMNS = ("Room", "vCPUs", "Memory MB", "Disk MB")
 class Capacity(ReportCommand):
     __doc__ = f"""Count how many more instances of a flavor fit now, host by host.
 
-    That is how many requests for one instance each would succeed, with the filters, the weighers
-    and the driver of the configuration. Where one of the best hosts is drawn at random, another
-    draw may give another number. Several flavors are counted each by itself. Where hosts hold room
-    for standbys or reservations, it says how much, and for whom. {NOT_SEEN}
+    The count says how many requests, each for one instance, would succeed with the filters, the
+    weighers and the driver of the configuration. Where one of the best hosts is drawn at random,
+    another draw may give another number. Of several flavors, each is counted as if it was the only
+    one. Where hosts hold room for standbys or reservations, the command says how much, and for
+    whom. {NOT_SEEN}
 
-    Ctrl-C, or --time-limit, ends a count that lasts, and shows how far it came.
+    Ctrl-C, or --time-limit, ends a long count, and the command shows what was counted so far.
 
-    With --forecast: after how many days there is no room for one more, if instances go on to come
-    and leave as in the last days, by saved decisions. It is a range, since they come at random.
+    With --forecast, the command says instead after how many days there is no room for another
+    instance, if instances come and leave as in the last days, which the saved decisions tell. The
+    answer is a range of days, since instances come at random.
     """
 
     def add_arguments(self, parser: Any) -> None:
         add_flavors(parser)
-        what = "Place one instance of each flavor in turn, until the next has no host."
+        what = (
+            "Place one instance of each flavor in turn, until there is no host for the next"
+            " instance."
+        )
         add_flag(parser, "--together", what)
-        add_flag(parser, "--largest", "Show how large one more instance can be, too.")
+        add_flag(parser, "--largest", "Show also how large another instance can be.")
         what = (
             f"Maximum number of instances to place (default: {MAX_INSTANCES}; unlimited where"
-            " hosts can be counted without placing any)."
+            " hosts can be counted without placing instances)."
         )
         parser.add_argument("--max", type=positive, metavar="N", help=what)
         add_limit(parser, "hosts for each flavor", 50)
@@ -188,10 +193,10 @@ def _problem(args: argparse.Namespace) -> str | None:
     if not args.forecast:
         if not args.flavor:
             return "the following arguments are required: --flavor, or --vcpus and others"
-        return "argument --since: is for --forecast" if args.since is not None else None
+        return "argument --since: is for --forecast only" if args.since is not None else None
     for name in ("together", "largest", "max", "group_policy"):
         if getattr(args, name):
-            return f"argument --{name.replace('_', '-')}: is not for --forecast"
+            return f"argument --{name.replace('_', '-')}: cannot be used with --forecast"
     return None
 
 
@@ -283,9 +288,9 @@ def _largest_of(
 def _format_largest(found: Mapping[str, Any]) -> str:
     what = f"Most {RESOURCES.get(found['of'], 'times the flavor')}"
     if found["host"] is None:
-        return f"{what}: no host even for the least"
+        return f"{what}: no host takes even the smallest size"
     if not found["bounded"]:
-        return f"{what}: no filter bounds it"
+        return f"{what}: no filter bounds this resource"
     return f"{what}: {found['most']}, as {found['flavor']} on {found['host']}"
 
 
@@ -311,4 +316,4 @@ def _sections(found: dict[str, Any], limit: int, stopped: bool) -> Iterator[str 
         rows.append((each["host"], each["node"], each["instances"], *first.values()))
     yield Table("", COLUMNS, rows)
     if len(hosts) > limit:
-        yield f"... and {len(hosts) - limit} more; see --limit"
+        yield f"... and {counted(len(hosts) - limit, 'more host')}; see --limit"

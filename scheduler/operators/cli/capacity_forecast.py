@@ -46,16 +46,17 @@ def add_forecast(parser: Any) -> None:
     add(
         "--forecast",
         action="store_true",
-        help="Show instead after how many days the flavors no longer fit, by zone and aggregate, if"
-        f" the cloud goes on growing; by default those {_USUAL} that are asked for most.",
+        help="Show instead after how many days the flavors no longer fit, by zone and aggregate,"
+        f" if the cloud goes on growing; by default the {_USUAL} flavors that are requested"
+        " most.",
     )
     what = f"Days to look ahead (default: {_DAYS})."
     add(
         "--days", type=lambda text: positive(text, most=3650), default=_DAYS, metavar="N", help=what
     )
     what = (
-        "Time since when growth is counted: an age such as 12h or 2d, or a time in UTC"
-        f" (default: {_SINCE.days}d)."
+        "Time from which growth is counted: an age such as 12h or 2d, or a time in UTC (default:"
+        f" {_SINCE.days}d)."
     )
     add("--since", type=age_or_time, metavar="TIME", help=what)
 
@@ -66,7 +67,8 @@ def usual_flavors(live: LiveHosts) -> list[Flavor]:
         found = [flavor_of(each.size) for each in hosts.flavor_mix[:_USUAL]]
     if not found:
         raise OperationRefused(
-            "nothing was asked for yet and there are no instances: give --flavor"
+            "no usual flavors are known, since there are no requests and no instances yet: give"
+            " --flavor"
         )
     return found
 
@@ -88,11 +90,13 @@ def make_forecast(
     since = args.since or datetime.now(UTC).replace(tzinfo=None) - _SINCE
     growth = live.database.read(lambda connection: read_growth(connection, since))
     if growth is None:
-        raise OperationRefused("no decision is saved since then, so nothing is known of growth")
+        raise OperationRefused(
+            "no decision is saved since that time, so growth is not known: give an earlier --since"
+        )
     if growth.come_days < _LEAST / timedelta(days=1):
         raise OperationRefused(
-            "the oldest saved decision of that time is less than an hour old: growth cannot be"
-            " computed yet"
+            "the oldest saved decision since that time is less than an hour old, so growth cannot"
+            " be computed: give an earlier --since, or wait"
         )
     sizes = [*_sizes(growth)]
     questions = live.database.read(
@@ -105,8 +109,8 @@ def make_forecast(
     futures = play(hosts, sizes, asked, simulator, args.days)
     if not futures:
         raise OperationRefused(
-            "no possible future was played to its end before Ctrl-C or --time-limit: give it more"
-            " time, or fewer --days or flavors"
+            "no possible future was played to its end before Ctrl-C or --time-limit: allow more"
+            " time, or ask for fewer --days or flavors"
         )
     ranges = ranges_of(futures)
     return {
@@ -159,7 +163,8 @@ def sections(found: Mapping[str, Any]) -> Iterator[str | Table]:
         for each in found["growth"]
     ]
     title = (
-        "Instances that came in these days and are there, and older ones that left in the last day"
+        "Instances that came in these days and still exist, and older instances that left in the"
+        " last day"
     )
     yield Table(title, _GROWTH_COLUMNS, grown)
 

@@ -26,7 +26,8 @@ FEW = ("instance_uuid", "state", "host", "expires_at")
 class ClaimList(ListCommand):
     """List the claims for instances that no agent has reported yet, the oldest first.
 
-    Reserved places are among them: those that no instance has taken are reserved, others waiting.
+    Reserved places are listed, too: the state of a place is reserved until an instance has taken
+    it, and then waiting.
     """
 
     titles = COLUMNS
@@ -36,7 +37,7 @@ class ClaimList(ListCommand):
         add_named(parser, "--host", "hosts", "Host of the claims to list.")
         what = "Instance of the claims to list."
         add_named(parser, "--instance", "claimed instances", what, metavar="UUID")
-        add_flag(parser, "--all", "List the claims of reported instances, too.")
+        add_flag(parser, "--all", "List also the claims of instances that agents have reported.")
         add_long(parser)
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
@@ -50,7 +51,7 @@ class ClaimList(ListCommand):
 
 
 class ClaimRelease(ListCommand):
-    """Release the claims for instances that will not be built, before their leases end.
+    """Release the claims for instances that will not be built, before the leases of the claims end.
 
     The usage of an instance that an agent has reported does not come from its claim, and stays.
     """
@@ -68,8 +69,8 @@ class ClaimRelease(ListCommand):
                 raise NotFound(f"instance {uuid!r} has no claim; {hint}")
             if found[0]["reservation_uuid"] is not None:
                 raise InUse(
-                    f"{uuid} is a reserved place and no instance: 'reservation delete' gives back"
-                    " those of a reservation"
+                    f"{uuid} is a reserved place, not an instance: 'reservation delete' gives back"
+                    " the places of a reservation"
                 )
             released += [row for row in found if row["state"] != CONFIRMED]
         try:

@@ -41,7 +41,8 @@ def chosen(options: Any) -> Cloud | None:
     name = options.cloud
     if name and options.configuration:
         raise CloudError(
-            "--cloud and --config-file or --config-dir are two configurations: give one"
+            "--cloud cannot be used with --config-file or --config-dir, since both name a"
+            " configuration"
         )
     if name is None and not options.configuration:
         name = os.environ.get(VARIABLE)
@@ -101,7 +102,7 @@ def _clouds_in(path: Path) -> Iterator[Cloud]:
                 place = path.parent / os.path.expanduser(each)
                 arguments.append(f"--{option.replace('_', '-')}={place}")
         if not arguments:
-            raise CloudError(f"{path}, cloud {name}: it needs {' or '.join(_OPTIONS)}")
+            raise CloudError(f"{path}, cloud {name}: the cloud needs {' or '.join(_OPTIONS)}")
         yield Cloud(name, arguments, path)
 
 

@@ -41,15 +41,19 @@ class Expected(NamedTuple):
 
 
 class CompleteWords(BaseCommand):
-    """Print what can follow on a command line. The completion of shells asks this.
+    """Print what can follow on a command line, for the completion of shells.
 
-    The first line says of what kind that is: words, lists, names, files or nothing. A database that
-    does not answer within a second has no names.
+    The first line says of what kind the following lines are: words, lists, names, files or nothing.
+    If the database does not answer within a second, no names are printed.
     """
 
     def add_arguments(self, parser: Any) -> None:
         parser.add_argument(
-            "line", help="Words of the command line, one in a line, without the one to complete."
+            "line",
+            help=(
+                "Words of the command line, one in a line, without the word that is to be"
+                " completed."
+            ),
         )
         add_flag(parser, "--options", "Print the options that can follow.")
 

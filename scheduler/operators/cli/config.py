@@ -30,7 +30,10 @@ CONCURRENT = 16
 # Reasons for which services have not answered, in lines of their own.
 MAX_REASONS = 10
 # Without the name of the service, so that thousands share a line.
-NO_ANSWER = "no answer: does it run, on the transport_url and control_exchange of this command?"
+NO_ANSWER = (
+    "no answer: check that the service runs, with the transport_url and control_exchange of this"
+    " command"
+)
 # Options in which schedulers that decide alike differ.
 _OWN = {("DEFAULT", name) for name in ("host", "my_ip", "config_file", "config_dir", "log_file")}
 
@@ -52,11 +55,11 @@ class Service(NamedTuple):
 
 
 class ConfigShow(ListCommand):
-    """Show the configuration that running schedulers and agents use, and what has set each value.
+    """Show the configuration that running schedulers and agents use, and where each value was set.
 
-    The processes themselves are asked, not the files on this machine. Passwords are not shown.
-    An agent of many hosts is asked once. Services with the same value share a row. Options in
-    which schedulers differ are named on standard error. The exit status is 1 if a service has not
+    The processes themselves are asked, not the files on this machine. Passwords are not shown. An
+    agent of many hosts is asked once. Services with the same value share a row. Options in which
+    schedulers differ are named on standard error. The exit status is 1 if a service has not
     answered.
     """
 

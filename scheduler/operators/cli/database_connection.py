@@ -87,7 +87,7 @@ def silence_of(app: App) -> str:
         is_silent = any(
             isinstance(each, DBConnectionError | TimeoutError) for each in _causes(error)
         )
-        text = f" The database, which it needs, does not answer either: {error.reason}"
+        text = f" The database, which the daemon needs, does not answer either: {error.reason}"
         return text if is_silent else ""
     # Of a database that this command cannot use at all, nothing is known.
     except Exception:

@@ -70,9 +70,9 @@ class DecisionList(ListCommand):
             choices=[each for each in OUTCOMES if each != REPEATED],
             help="Outcome of the decisions to list, such as refused.",
         )
-        what = "Project of the decisions to list."
+        what = "Id of the project of the decisions to list."
         add_named(parser, "--project", "projects", what, type=not_empty, metavar="ID")
-        what = "Id of the request, or UUID of an instance, whose decisions to list."
+        what = "Id of a request, or UUID of an instance: list only the decisions about it."
         add_named(parser, "--request", "requests", what, type=not_empty, metavar="ID")
         add_since(parser, "decisions")
         add_long(parser)
@@ -185,7 +185,8 @@ def original_driver(saved: SavedDecision) -> Iterator[BaseDriver]:
             driver = stack.enter_context(saved.deciding())
         except (PluginError, ValueError) as error:
             raise OperationRefused(
-                f"the decision cannot be made again with the plug-ins installed here: {error}"
+                "the decision cannot be made again with the plug-ins that are installed on this"
+                f" machine: {error}"
             ) from None
         yield driver
 

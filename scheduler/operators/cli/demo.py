@@ -85,8 +85,8 @@ CALLER = RequestContext(is_admin=True)
 class Demo(BaseCommand):
     """Place instances on this machine, in one process and without a broker or database server.
 
-    The agent polls this machine's libvirt if one answers within seconds, else a host that libvirt
-    simulates. No instance is started and no file is left behind.
+    The agent polls the libvirt of this machine if it answers within seconds, else a host that
+    libvirt simulates. No instance is started and no file is left behind.
     """
 
     def add_arguments(self, parser: Any) -> None:

@@ -41,20 +41,23 @@ class Explain(ReportCommand):
     """Explain why an instance was placed on its host, or why no host would take it.
 
     The decision is made again, on the hosts as they were and with the settings of that time. What
-    hosts hold for standbys and reservations is not saved: reasons name what they hold now.
+    hosts hold for standbys and reservations is not saved: reasons name what the hosts hold now.
     """
 
     def add_arguments(self, parser: Any) -> None:
         add_decision(parser)
         what = (
-            "UUID of the instance to explain, of a request for several (default: the one without a"
-            " host, else the first)."
+            "UUID of the instance to explain, if the request is for several instances (default:"
+            " the instance without a host, else the first instance)."
         )
         add_named(parser, "--instance", "uuids", what, metavar="UUID")
         either = parser.add_mutually_exclusive_group()
-        help_text = "Host to explain: why it was not chosen, in full."
+        help_text = "Name of a host: show all reasons for which this host was not chosen."
         add_named(either, "--host", "hosts", help_text, metavar="NAME")
-        what = "Show the changes that would have been enough, the smallest first."
+        what = (
+            "Show which changes would each have given the instance a host, the smallest change"
+            " first."
+        )
         add_flag(either, "--near-miss", what)
         add_limit(parser, "hosts", MAX_HOSTS)
 
@@ -63,7 +66,10 @@ class Explain(ReportCommand):
         sections: list[str | Table] = [*format_heading(saved)]
         if len(rows) > 1:
             others = ", ".join(str(row.id) for row in rows[1:6])
-            sections.append(f"There are {len(rows)} decisions about it; the ones before: {others}")
+            sections.append(
+                f"There are {len(rows)} decisions about this request or instance; the earlier"
+                f" decisions: {others}"
+            )
         document = {
             "decision": row_document(rows[0]),
             "decisions": [row.id for row in rows],
@@ -100,14 +106,17 @@ def _explained(
         explanation = json_value(explain(hosts, saved.record.request, driver, index, extent))
     if not same:
         kept = saved.record.release
-        cause = "plug-ins or their options have changed since"
+        cause = "plug-ins or their options have changed since then"
         if kept != version("berthmaster"):
-            cause = f"it was made by release {kept}, or {cause}"
+            cause = f"release {kept} made the decision, or {cause}"
         sections.append(
-            f"Made again, the decision differs, so the following may not be what happened: {cause}"
+            "The decision is different when it is made again, so the following may not be what"
+            f" happened: {cause}"
         )
     if promises and (explanation["chosen"] is None or host is not None):
-        sections.append("What is held for standbys and reservations is what hosts hold now.")
+        sections.append(
+            "The amounts held for standbys and reservations are those of now, not of that time."
+        )
     sections += _sections(explanation, args)
     return format_result(explanation), sections, {"same": same, "explanation": explanation}
 
@@ -139,7 +148,7 @@ def _instance_index(saved: SavedDecision, args: Any) -> tuple[int, list[str | Ta
     if len(uuids) < 2:
         return index, []
     if shortage is None:
-        return index, [f"This is about {which}; use --instance UUID for another."]
+        return index, [f"This is about {which}; use --instance UUID for another instance."]
     failed = f"instance {shortage.index + 1}"
     if index > shortage.index:
         raise OperationRefused(

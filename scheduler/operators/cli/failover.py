@@ -38,12 +38,11 @@ class FailoverSimulate(ReportCommand):
     __doc__ = f"""Say which instances of a failure domain or host would have a place if it died.
 
     A failure domain has the hosts of all aggregates with its name as property failure_domain, such
-    as those of a rack. A host without one is a domain for itself. The instances are evacuated on a
-    copy of the hosts as they are now, the largest first, as the schedulers would place them.
-    Nothing moves to make room. Without a name, every domain dies in turn. Ctrl-C ends the search
-    and shows what it has found. The exit status is 0 if every instance would have a place, else 1.
-    {UNKNOWN}
-    Nothing is changed or held. {BLIND_SPOTS}
+    as the hosts of a rack. A host without a failure domain is a domain of its own. The instances
+    are evacuated on a copy of the hosts as they are now, the largest first, as the schedulers would
+    place them. No other instance moves to make room. Without a name, the loss of each domain is
+    simulated in turn. Ctrl-C ends the search and shows what it has found. The exit status is 0 if
+    every instance would have a place, else 1. {UNKNOWN} Nothing is changed or held. {BLIND_SPOTS}
     """
 
     def add_arguments(self, parser: Any) -> None:
@@ -134,11 +133,14 @@ def _simulated(
 def _domains(found: Mapping[str, Any]) -> Iterator[str | Table]:
     domains = found["domains"]
     lost = [each["domain"] for each in domains if each["refused"]]
-    named = f"; not that of {some(lost)}" if lost else ""
+    named = f"; the loss of {some(lost)} would not" if lost else ""
     number = counted(len(domains), "failure domain")
     yield f"The loss of {len(domains) - len(lost)} of {number} would be survived{named}"
     if found["interrupted"]:
-        yield f"Interrupted: {len(domains)} of {found['number_of_domains']} were decided"
+        yield (
+            f"Interrupted: {len(domains)} of"
+            f" {counted(found['number_of_domains'], 'failure domain')} were simulated"
+        )
     keys = ("instances", "placed", "refused")
     rows = [(each["domain"], len(each["hosts"]), *(each[key] for key in keys)) for each in domains]
     yield Table("", DOMAINS, rows)
@@ -153,7 +155,7 @@ def _places(found: Mapping[str, Any]) -> Iterator[str | Table]:
     )
     if found["interrupted"]:
         decided = result["placed"] + result["refused"]
-        yield f"Interrupted: {decided} of {number} were decided"
+        yield f"Interrupted: {decided} of {number} were simulated"
     rows = [
         (each["instance"], each["from"], each["to"], each["memory_mb"]) for each in found["moves"]
     ]
@@ -166,15 +168,15 @@ class FailoverStatus(ReportCommand):
     """Say which instances are protected, and on which hosts their standbys are.
 
     A standby is room on a host of another failure domain, held for the evacuation of the instance.
-    Places of reservations with standbys are among them; one that no instance is in has its own id.
-    The exit status is 0 if every protected instance has one, else 1.
+    Places of reservations with standbys are listed, too; a place without an instance has an id of
+    its own. The exit status is 0 if every protected instance has a standby, else 1.
     """
 
     def add_arguments(self, parser: Any) -> None:
-        what = "Id of a project: only its instances."
+        what = "Id of a project: show only the instances of this project."
         add_named(parser, "--project", "projects", what, metavar="PROJECT")
         parser.add_argument(
-            "--without", action="store_true", help="Only the instances without a standby."
+            "--without", action="store_true", help="Show only the instances without a standby."
         )
 
     def take_action(self, args: Any) -> int:

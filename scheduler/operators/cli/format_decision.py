@@ -70,7 +70,11 @@ def _tie(explanation: Document) -> Iterator[str]:
     """Yield that other hosts have the weight of the chosen one, and what decided between them."""
     tied, drawn_from = explanation["tied"], explanation["drawn_from"]
     if tied > 1 and drawn_from:
-        how = "one of them was drawn" if drawn_from > 1 else "it is the first of them in the table"
+        how = (
+            "one of these hosts was drawn at random"
+            if drawn_from > 1
+            else "this host is the first in the table"
+        )
         host = host_name(explanation["chosen"], explanation["chosen_node"])
         yield f"{counted(tied, 'host')} tie for this weight: {host} was chosen since {how}."
 
@@ -115,18 +119,22 @@ def reasons_table(explanation: Document, limit: int = MAX_HOSTS) -> Table:
     groups = explanation["refused"][:limit]
     more = explanation["hosts"] - explanation["passing"] - sum(each["hosts"] for each in groups)
     is_are = "is" if more == 1 else "are"
-    title = f"Why not ({counted(more, 'more host')} {is_are} refused)" if more else "Why not"
+    title = (
+        f"Why hosts were refused ({counted(more, 'more host')} {is_are} refused)"
+        if more
+        else "Why hosts were refused"
+    )
     return Table(title, REASON_COLUMNS, [row for each in groups for row in _group_rows(each)])
 
 
 def refusals_table(explanation: Document) -> Table:
     rows = sorted(explanation["reasons"].items(), key=lambda each: -each[1])
-    return Table("Hosts refused by each filter by itself", ("Filter", "Hosts"), rows)
+    return Table("Number of hosts that each filter refuses", ("Filter", "Hosts"), rows)
 
 
 def near_misses_table(explanation: Document) -> Table:
     rows = [(each["text"],) for each in explanation["near_misses"]]
-    return Table("Changes of which one would have been enough", ("Change",), rows)
+    return Table("Changes, any of which would have been enough", ("Change",), rows)
 
 
 def format_host(explanation: Document, name: str) -> list[str | Table]:

@@ -77,10 +77,11 @@ def _room(value: Any) -> str:
 class HostList(ListCommand):
     """List the hosts with their capacity, their usage and what is free.
 
-    Percentages are of what may be allocated, overcommit included. A host is in one state: up,
-    disabled, maintenance, down, forced_down, or unserved, which has no compute service; where
-    several are true, the last of them counts. With --long the list also has since when hosts are
-    forced down, else disabled or in maintenance, and by whom, from the audit log.
+    Percentages are of what may be allocated, overcommit included. The state of a host is up,
+    disabled, maintenance, down, forced_down, or unserved, which means that it has no compute
+    service; where several of these are true, the last in this order is shown. With --long the list
+    also says since when, and by whom, a host is forced down, disabled or in maintenance, as far as
+    the audit log has the change.
     """
 
     titles = LIST
@@ -128,8 +129,8 @@ def _states(text: str) -> set[str]:
 class HostDescribe(ListCommand):
     """Show the capacity of a host, its usage, and the usage of its instances by project.
 
-    (used_now) includes what is reserved for the host itself. (used_max) and the projects count all
-    instances, whatever their state.
+    The row (used_now) includes what is reserved for the host itself. The row (used_max) and the
+    rows of projects count all instances, whatever the state of an instance is.
     """
 
     def add_arguments(self, parser: Any) -> None:
@@ -142,17 +143,17 @@ class HostDescribe(ListCommand):
 class HostShow(ShowCommand):
     """Show the state of a host, who has the room of its node, and the node's resources.
 
-    What instances use includes what is reserved for the host itself; other files are those on its
-    file system that no instance is counted for. What is held for standbys is
-    the largest sum that any one failure domain would bring, of each resource by itself. What is
-    free is of what may be allocated, overcommit included. Since when the host is disabled, or in
-    maintenance, or forced down, and by whom, is from the audit log.
+    What instances use includes what is reserved for the host itself. Other files are files on the
+    file system of the host that belong to no instance. What is held for standbys is, for each
+    resource, the largest sum that the loss of any one failure domain would bring to the host. What
+    is free is a part of what may be allocated, overcommit included. The audit log tells since when,
+    and by whom, the host is disabled, in maintenance or forced down.
     """
 
     def add_arguments(self, parser: Any) -> None:
         add_host(parser)
-        add_named(parser, "--node", "hypervisors", "Node to show of a host that has several.")
-        what = "Show all columns of the node; other formats than the table have them anyway."
+        add_named(parser, "--node", "hypervisors", "Node to show, if the host has several nodes.")
+        what = "Show all columns of the node; formats other than the table always have all columns."
         add_flag(parser, "--all", what)
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
@@ -182,7 +183,7 @@ class _HostOperation(HostsCommand):
 
 
 class HostEnable(_HostOperation):
-    """Enable hosts for new instances again. The reason for which one was disabled is cleared."""
+    """Enable hosts for new instances again, and clear the reasons for which they were disabled."""
 
     operation = service_operations.enable
 
@@ -210,8 +211,9 @@ class HostMaintenanceOff(_HostOperation):
 class HostPower(HostsCommand):
     """Start, reboot or shut down hosts through their agents. Guests are not moved away before.
 
-    This needs [compute_agent] allow_host_power_actions on the agents, and a driver that can do it.
-    The libvirt driver cannot. Several hosts are asked one after the other, up to the first failure.
+    The agents need [compute_agent] allow_host_power_actions, and a driver that can start, reboot or
+    shut down a host; the libvirt driver cannot. Several hosts are asked one after the other, up to
+    the first failure.
     """
 
     def add_arguments(self, parser: Any) -> None:
@@ -234,7 +236,7 @@ class HostPower(HostsCommand):
                 before = ", ".join(hosts[: number - 1]) or "no host"
                 after = ", ".join(hosts[number:]) or "no other"
                 raise OperationRefused(
-                    f"{host}: {error}; done before it: {before}; not asked: {after}"
+                    f"{host}: {error}; hosts done before: {before}; hosts not asked: {after}"
                 ) from error
             change = Changed(audit_log.HOST, host, {}, {"power_action": args.action}, [host])
             # The agent has no transaction for it.

@@ -45,7 +45,7 @@ class HypervisorShow(_OneHypervisor, ShowCommand):
 
 
 class HypervisorStats(ShowCommand):
-    """Show the sums of all enabled hypervisors, those that are down included."""
+    """Show the sums of all enabled hypervisors; hypervisors that are down count, too."""
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
         return one_row(self.read(hypervisor_queries.stats))
@@ -63,8 +63,8 @@ class HypervisorServers(_OneHypervisor, ListCommand):
 class HypervisorUptime(_OneHypervisor, ShowCommand):
     """Show the uptime of the host of a hypervisor.
 
-    Its agent is asked. If the agent does not answer, the uptime comes from what it last wrote to
-    the database and from the clock of this machine.
+    The agent of the host is asked. If it does not answer, the uptime is computed from the boot time
+    that the agent last wrote to the database, and from the clock of this machine.
     """
 
     def add_arguments(self, parser: Any) -> None:

@@ -29,7 +29,7 @@ def _claim(each: Mapping[str, Any]) -> str:
 
 
 class InstanceList(ListCommand):
-    """List the instances and where they are, or will be: those are pending."""
+    """List the instances and their hosts. Instances that are not on their hosts yet are pending."""
 
     titles = COLUMNS
     is_watchable = True

@@ -24,8 +24,8 @@ from scheduler.operators.planning.fleet import Fleet
 from scheduler.operators.planning.residents import InstanceRows, keep_zone, residents_of
 
 UNKNOWN = (
-    "Extra specs of flavors, scheduler hints and requested zones are not known. An instance without"
-    " claimed NUMA cells or PCI devices is assumed to need none."
+    "Extra specs of flavors, scheduler hints and requested zones are not known. An instance"
+    " without claimed NUMA cells or PCI devices is assumed to need no cells or devices."
 )
 
 

@@ -15,8 +15,9 @@ from scheduler.operators.cli.terminal import progress
 from scheduler.operators.live_hosts import LiveHosts
 
 BLIND_SPOTS = (
-    "It does not see what only running schedulers know: instances they assume where [claims]"
-    " enabled = false, and the instances and aggregates that Nova's services have reported to them."
+    "The command does not see what only running schedulers know: instances that they assume on"
+    " hosts where [claims] enabled = false, and instances and aggregates that Nova's services"
+    " have reported to them."
 )
 NOT_SEEN = (
     "The command decides by itself, on the present state of the database, and claims nothing."

@@ -16,15 +16,15 @@ from scheduler.operators.cli.table_format import FittedTable
 _STDIN = "-"
 # cliff's formats of one object that lists have as well, all but shell.
 _OF_LISTS = ("table", "json", "yaml", "value")
-_NONE = "no host is given: name hosts, or a file that has them with --from"
+_NONE = "no host is given: name hosts, or give a file of hosts with --from"
 
 
 def add_hosts(parser: Any, shown_by: str = "host list", names: str = "hosts") -> None:
     """Add the arguments that name hosts, one at least; see hosts_of()."""
     add_host(parser, "*", shown_by, names)
     what = (
-        "File with further names of hosts, one in a line, or - for standard input. Empty lines"
-        " and what follows a # are left out."
+        "File with further names of hosts, one in a line, or - for standard input. Empty lines,"
+        " and text after a #, are ignored."
     )
     parser.add_argument("--from", dest="file", metavar="FILE", help=what)
     # Otherwise an option before the hosts would end them.
@@ -39,7 +39,7 @@ def hosts_of(command: ShowCommand, args: Any) -> list[str]:
         names += _names(_lines(command, args.file))
     found = [*dict.fromkeys(names)]
     if not found:
-        raise OperationRefused(f"{args.file} has no name of a host")
+        raise OperationRefused(f"{args.file} contains no name of a host")
     return found
 
 
@@ -57,7 +57,7 @@ def _lines(command: ShowCommand, file: str) -> Sequence[str]:
     except OSError as error:
         raise OperationRefused(f"cannot read {file}: {error.strerror}") from None
     except ValueError as error:
-        raise OperationRefused(f"{file} cannot be used: it is no text in UTF-8: {error}") from None
+        raise OperationRefused(f"{file} cannot be used: it is not text in UTF-8: {error}") from None
     return text.splitlines()
 
 
@@ -80,7 +80,8 @@ class HostsCommand(ShowCommand):
         """Return the hosts to change; raise OperationRefused if they could not be printed."""
         if are_several(args) and args.formatter not in _OF_LISTS:
             raise OperationRefused(
-                f"-f {args.formatter} is for one host: take one of {', '.join(_OF_LISTS)}"
+                f"-f {args.formatter} is for one host only: for several hosts, use one of"
+                f" {', '.join(_OF_LISTS)}"
             )
         return hosts_of(self, args)
 

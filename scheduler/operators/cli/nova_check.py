@@ -17,9 +17,9 @@ from scheduler.operators.nova_check.cloud import ERROR, WARNING, Finding
 class NovaCheck(ReportCommand):
     """Check whether a Nova cloud is ready for our scheduler in place of its own.
 
-    It reads Nova's API database, those of its cells, and Placement, and writes nothing. Each line
-    says what was found of one part, and what to do about it. The exit status is 0 if nothing is in
-    the way of the switch, warnings apart, else 1.
+    The command reads Nova's API database, the databases of Nova's cells, and Placement, and writes
+    nothing. Each line says what was found in one part of the cloud, and what to do about it. The
+    exit status is 0 if nothing is in the way of the switch, warnings apart, else 1.
     """
 
     def take_action(self, args: Any) -> int:

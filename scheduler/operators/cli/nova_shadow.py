@@ -34,7 +34,7 @@ MAX_SHOWN = 100
 _KINDS = {
     Kind.SAME: "same host",
     Kind.TIE: "another host of equal weight",
-    Kind.DRAWN: "another of the best hosts, one of which is drawn",
+    Kind.DRAWN: "another of the best hosts, from which one is drawn at random",
     Kind.BOTH_REFUSED: "refused by both",
     Kind.WEIGHED: "another host, of another weight",
     Kind.FILTERED: "Nova's host is refused here",
@@ -45,11 +45,11 @@ _KINDS = {
 
 
 class NovaShadow(ReportCommand):
-    """Decide beside nova-scheduler what it is asked, and compare; nothing is claimed or answered.
+    """Decide the requests to nova-scheduler as well, and compare. Nothing is claimed or answered.
 
-    The broker copies each request into a queue that goes with this command. The decision is made
-    at once, on the hosts in our database and with this configuration. What nova-scheduler chose is
-    read from Placement. The exit status is 0 if both agree on all requests, else 1.
+    The broker copies each request into a queue that is deleted when this command ends. The decision
+    is made at once, on the hosts in our database and with this configuration. What nova-scheduler
+    chose is read from Placement. The exit status is 0 if both agree on all requests, else 1.
     """
 
     def add_arguments(self, parser: Any) -> None:
@@ -122,8 +122,9 @@ def _sections(shadow: Shadow, found: list[Comparison], limit: int) -> Iterator[s
         hurried = sum(each.recent > 0 for each in differing)
         yield ""
         yield (
-            f"Where they differ; {hurried} of {len(differing)} came within {MIRRORED:g} s of"
-            " others, which Nova saw and the mirror may not have reported yet:"
+            f"Requests with different answers; {hurried} of {len(differing)} came within"
+            f" {MIRRORED:g} s of other requests, whose instances Nova saw and the mirror may not"
+            " have reported yet:"
         )
     for each in differing[:limit]:
         assert each.comparison is not None
@@ -153,7 +154,7 @@ def _latency_rows(shadow: Shadow) -> list[tuple[Any, ...]]:
     titles = {
         "decision": "Berthmaster: the decision, without claim and RPC",
         "nova_notified": "nova-scheduler, by its notifications",
-        "nova_seen": "nova-scheduler, at most: until its allocation was seen",
+        "nova_seen": "nova-scheduler, at most: until the allocation was seen",
     }
     return [
         (titles[name], each.requests, f"{1000 * each.p50:.1f}", f"{1000 * each.p95:.1f}")

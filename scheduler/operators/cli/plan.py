@@ -40,15 +40,15 @@ _GB = 1024
 class PlanDrain(PlanCommand):
     __doc__ = f"""Plan how to empty hosts: which instance goes where, and in which order.
 
-    The largest instances go first: they fit on the fewest hosts. Each goes where the schedulers
-    would place it, but to no host that is to be emptied with its own, and without need to none
-    with free PCI devices. Where no host has room, instances of other hosts make some. Of hosts that
-    are down only these are evacuated. With --at-most the hosts are emptied some at a time, and
-    those that have been emptied before take instances again, as after maintenance. Room that the
-    hosts hold for standbys and reservations is named, and stays where it is. The exit status is 0
-    if all of them can be emptied, else 1. {UNKNOWN}
-    Nothing is moved without --run, which also disables the hosts, so that nothing new comes to
-    them, and leaves there what cannot go. {BLIND_SPOTS}
+    The largest instances go first: they fit on the fewest hosts. Each instance goes where the
+    schedulers would place it, but not to a host that is to be emptied together with its own host,
+    nor, unless needed, to a host with free PCI devices. Where no host has room, instances of other
+    hosts move to make room. Instances of hosts that are down are evacuated only if the command
+    names their host. With --at-most, the hosts are emptied in stages, and hosts of earlier stages
+    take instances again, as after maintenance. Room that the hosts hold for standbys and
+    reservations is named, and stays where it is. The exit status is 0 if all hosts can be emptied,
+    else 1. {UNKNOWN} Nothing is moved without --run, which also disables the hosts, so that no new
+    instances come to them. Instances that cannot go stay there. {BLIND_SPOTS}
     """
 
     def add_goal(self, parser: Any) -> None:
@@ -67,17 +67,15 @@ class PlanDrain(PlanCommand):
 
 
 class PlanRepair(PlanCommand):
-    __doc__ = f"""Plan the moves of instances that are where they may not be.
+    __doc__ = f"""Plan the moves of instances that are on hosts where they may not be.
 
-    These are the instances that a filter would refuse the host that they are on: by the policy of a
-    server group, the metadata of an aggregate, isolation, or resources of which more is in use than
-    allowed; and all instances of hosts whose service is down, which are evacuated, to their
-    standbys if they have any. The smallest sets of instances move. Protected instances without a
-    standby are listed, and further moves make room for standbys: one of the schedulers makes them
-    as soon as there is room. The exit status is 0 if all is repaired by the moves and there is room
-    then for all standbys that are required, else 1.
-    {UNKNOWN}
-    Nothing is moved without --run. {BLIND_SPOTS}
+    These are the instances for which a filter would refuse their present host: by the policy of a
+    server group, the metadata of an aggregate, isolation, or a resource of which more is in use
+    than allowed. All instances of hosts whose service is down are evacuated, too, to their standbys
+    if they have any. The smallest sets of instances move. Protected instances without a standby are
+    listed, and further moves make room for standbys: one of the schedulers makes the standbys as
+    soon as there is room. The exit status is 0 if the moves repair everything and leave room for
+    all standbys that are required, else 1. {UNKNOWN} Nothing is moved without --run. {BLIND_SPOTS}
     """
 
     def make_plan(self, planned: Planned, args: Any) -> MovePlan:
@@ -99,9 +97,8 @@ class PlanRepair(PlanCommand):
 class PlanConsolidate(PlanCommand):
     __doc__ = f"""Plan how to empty as many hosts as possible.
 
-    Hosts with few instances are emptied first, onto those that are full already. Hosts that are
-    disabled or down stay as they are. {UNKNOWN}
-    Nothing is moved without --run. {BLIND_SPOTS}
+    Hosts with few instances are emptied first, onto hosts that are nearly full already. Hosts that
+    are disabled or down stay as they are. {UNKNOWN} Nothing is moved without --run. {BLIND_SPOTS}
     """
 
     def add_goal(self, parser: Any) -> None:
@@ -116,11 +113,11 @@ class PlanConsolidate(PlanCommand):
 class PlanBalance(PlanCommand):
     __doc__ = f"""Plan the moves after which hosts are about equally full, or equally busy.
 
-    That is where the fullest and the emptiest one differ by no more than the margin, in points of
-    per cent of what each may give. A metric of the monitors, such as cpu.percent, is shared out to
-    the instances of a host by their vCPUs. Hosts that are disabled or down are left out. The exit
-    status is 0 if the margin is reached, else 1. {UNKNOWN}
-    Nothing is moved without --run. {BLIND_SPOTS}
+    Hosts are about equally full if the use of the fullest and of the emptiest host, in per cent of
+    what may be allocated on the host, differs by no more points than the margin. A metric of the
+    monitors, such as cpu.percent, is shared out to the instances of a host by their vCPUs. Hosts
+    that are disabled or down are left out. The exit status is 0 if the margin is reached, else 1.
+    {UNKNOWN} Nothing is moved without --run. {BLIND_SPOTS}
     """
 
     def add_goal(self, parser: Any) -> None:
@@ -141,18 +138,17 @@ class PlanBalance(PlanCommand):
 class PlanMakeRoom(PlanCommand):
     __doc__ = f"""Plan the fewest moves after which instances of a flavor fit.
 
-    That is the cure where no host takes an instance although there is room enough in pieces.
-    Instances of hosts that are down stay there, and so does what hosts hold for standbys and
-    reservations: where that is in the way, it is named. The exit status is 0 if all that were asked
-    for fit after the moves, else 1. {UNKNOWN}
-    Nothing is moved without --run. {BLIND_SPOTS}
+    This helps where no host takes an instance although the hosts together have enough room.
+    Instances of hosts that are down stay there. What hosts hold for standbys and reservations
+    stays, too; the command names it where it is in the way. The exit status is 0 if all requested
+    instances fit after the moves, else 1. {UNKNOWN} Nothing is moved without --run. {BLIND_SPOTS}
     """
 
     def add_goal(self, parser: Any) -> None:
         add_flavors(parser)
         what = "Number of instances that are to fit (default: 1)."
         parser.add_argument("--number", type=positive, default=1, metavar="N", help=what)
-        wrong = "argument --flavor: has to be given once"
+        wrong = "argument --flavor: must be given exactly once"
         check_combination(parser, lambda args: None if len(args.flavor) == 1 else wrong)
 
     def make_plan(self, planned: Planned, args: Any) -> MovePlan:
@@ -184,7 +180,9 @@ def _load(fleet: Fleet, args: Any) -> Load:
     if not (load.capacity > 0).any():
         hosts = fleet.hosts
         known = {name for row in hosts.rows() for name in metric_values(hosts.get(row, "metrics"))}
-        cure = "enable it by [DEFAULT] compute_monitors of the agents, and see 'host show'"
+        cure = (
+            "enable its monitor with [DEFAULT] compute_monitors of the agents, and see 'host show'"
+        )
         raise NotFound(
             f"no host has reported a metric {args.metric!r}; {nearest(args.metric, known, cure)}"
         )
@@ -200,5 +198,8 @@ def _disable(connection: sa.Connection, hosts: Collection[str]) -> None:
 
 def _run_of_stages(args: Any) -> str | None:
     if args.run and args.at_most:
-        return "argument --run: not with --at-most; each 'plan run' of a file carries out a stage"
+        return (
+            "argument --run: cannot be used with --at-most: write the plan to a file with -f"
+            " json, of which each 'plan run' carries out a stage"
+        )
     return None

@@ -24,8 +24,8 @@ class PlanCheck(ReportCommand):
     """Compare a plan with the fleet: which moves are done, and which are possible in their turn.
 
     The plan is a file that another command of 'plan' has written with -f json. A move is possible
-    if it is so after all possible ones before it, and by the same kind of move. The exit status is
-    0 if every move is done or possible, else 1.
+    if it can be made after all possible moves before it, and by the same kind of move. The exit
+    status is 0 if every move is done or possible, else 1.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -57,7 +57,7 @@ def read_moves(path: Path) -> list[PlannedMove]:
     except OSError as error:
         raise OperationRefused(f"cannot read {path}: {error.strerror}") from None
     except RecursionError:
-        raise OperationRefused(f"{path} cannot be used: it is nested too deep") from None
+        raise OperationRefused(f"{path} cannot be used: its JSON is nested too deep") from None
     except ValueError as error:
         raise OperationRefused(f"{path} cannot be used: {error}") from None
 

@@ -65,16 +65,18 @@ class PlanCommand(ReportCommand):
         add_flag(
             parser,
             "--claim",
-            "Claim the room for the moves of the first step, so that nothing else gets it. Moves to"
-            " other hosts, and requests for the same instances, replace these claims.",
+            "Claim the room for the moves of the first step, so that no other request gets this"
+            " room. Moves to other hosts, and requests for the same instances, replace these"
+            " claims.",
         )
         what = "Seconds that --claim holds the room (default: [claims] lease)."
         parser.add_argument("--lease", type=seconds, metavar="S", help=what)
         add_flag(
             parser,
             "--run",
-            "Carry the plan out at once, as 'plan run' does. The plan is written to a file in the"
-            " current directory, by which 'plan run' goes on after a failure, a kill or Ctrl-C.",
+            "Carry the plan out at once, as 'plan run' does. The plan is also written to a file"
+            " in the current directory, with which 'plan run' can go on after a failure, a kill"
+            " or Ctrl-C.",
         )
         add_run(parser)
         check_combination(parser, _wrong_option)
@@ -139,11 +141,14 @@ class PlanCommand(ReportCommand):
 
 def _wrong_option(args: Any) -> str | None:
     if args.lease is not None and not args.claim:
-        return "argument --lease: is for --claim"
+        return "argument --lease: is for --claim only"
     if not args.run:
         given = [name for name in ("command", "watch", "evacuate") if vars(args)[name]]
         given += ["timeout"] if args.timeout != MOVE_TIMEOUT else []
-        return next((f"argument --{name}: is for --run" for name in given), None)
+        return next((f"argument --{name}: is for --run only" for name in given), None)
     if args.claim or args.formatter == "script":
-        return "argument --run: claims room by itself and writes no script"
+        return (
+            "argument --run: cannot be used with --claim or -f script, since a run claims room by"
+            " itself and writes no script"
+        )
     return missing_program(args)

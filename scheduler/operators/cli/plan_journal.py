@@ -74,7 +74,7 @@ class Journal:
             return
         first, *others = map(json.loads, lines)
         if first["plan"] != plan:
-            raise ValueError("it is of another plan")
+            raise ValueError("it belongs to another plan")
         for each in others:
             self._take(each)
 
@@ -98,11 +98,13 @@ def journal_of(plan: Path) -> Iterator[Journal]:
             journal = Journal(file)
             journal.read(digest)
         except BlockingIOError:
-            raise OperationRefused(f"another 'plan run' carries out {plan}") from None
+            raise OperationRefused(f"another 'plan run' is carrying out {plan}") from None
         except OSError as error:
             raise OperationRefused(f"cannot write {path}: {error.strerror}") from None
         except (KeyError, TypeError, ValueError) as error:
-            raise OperationRefused(f"{path} cannot be used, move it away: {error}") from None
+            raise OperationRefused(
+                f"{path} cannot be used: {error}; move this file away to begin anew"
+            ) from None
         yield journal
 
 

@@ -143,10 +143,10 @@ def program_call(text: str) -> tuple[str]:
     try:
         found = shlex.split(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no command: {error}") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a command: {error}") from None
     if unknown := re.findall(r"\{[^}]*\}", _NAMES.sub("", text)):
         raise argparse.ArgumentTypeError(
-            f"{unknown[0]} stands for nothing; {{server}}, {{host}}, {{node}}, {{source}} do"
+            f"{unknown[0]} is unknown; known are {{server}}, {{host}}, {{node}} and {{source}}"
         )
     if not found or "{server}" not in text:
         raise argparse.ArgumentTypeError(f"{text!r} does not name the instance: {{server}}")

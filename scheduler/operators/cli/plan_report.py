@@ -29,8 +29,9 @@ COLUMNS = titled("step instance from to memory_mb disk_mb how reason")
 # How many instances that cannot go are shown to people.
 LISTED = 10
 NO_LIVE_MIGRATION = (
-    "Instances on a host that is down cannot be live-migrated. They can be evacuated, which is to"
-    " rebuild them elsewhere: what is on their local disks is lost, unless these are shared."
+    "Instances on a host that is down cannot be live-migrated. They can be evacuated, which means"
+    " that Nova rebuilds them on another host: the data on local disks is lost, unless the disks"
+    " are on shared storage."
 )
 _SCRIPT = """#!/bin/sh
 # {title}
@@ -85,7 +86,7 @@ def document(plan: MovePlan, fleet: Fleet) -> dict[str, Any]:
 def moves_of(found: Any) -> list[PlannedMove]:
     """Return the moves of a document; raise ValueError for one that is not of a plan."""
     if not isinstance(found, Mapping) or found.get("version") != VERSION:
-        raise ValueError(f"it is no plan of version {VERSION}, as '-f json' writes it")
+        raise ValueError(f"it is not a plan of version {VERSION}, as '-f json' writes it")
     try:
         return [
             PlannedMove(
@@ -102,7 +103,7 @@ def moves_of(found: Any) -> list[PlannedMove]:
             for each in found["moves"]
         ]
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"a move of it is not complete: {error!r}") from None
+        raise ValueError(f"a move of the plan is not complete: {error!r}") from None
 
 
 def _move(move: PlannedMove, fleet: Fleet) -> dict[str, Any]:
@@ -232,18 +233,21 @@ def notes(moves: Iterable[dict[str, Any]]) -> Iterator[str]:
     known = {tuple(each["decided_by"]) for each in moves} - {tuple(SIZE)}
     if known:
         facts = dict.fromkeys(fact for each in sorted(known) for fact in each if fact not in SIZE)
-        yield f"Besides sizes, what was known of some: {', '.join(facts)}"
+        yield f"Facts besides sizes that were known of some instances: {', '.join(facts)}"
 
 
 def left(unplanned: Sequence[dict[str, Any]]) -> Iterator[str | Table]:
     if not unplanned:
         return
-    yield f"{counted(len(unplanned), 'instance')} cannot go:"
+    yield f"{counted(len(unplanned), 'instance')} cannot move:"
     shown = unplanned[:LISTED]
     rows = [(each["instance"], each["from"], _why(each)) for each in shown]
     yield Table("", ("Instance", "On", "Why"), rows)
     if len(unplanned) > len(shown):
-        yield f"... and {len(unplanned) - len(shown)} more; -f json shows all of them"
+        yield (
+            f"... and {counted(len(unplanned) - len(shown), 'more instance')}; -f json shows all"
+            " instances"
+        )
     # Equal instances are refused for equal reasons.
     reasons = {
         (why["host"], why["filter"], why["reason"]): each["instance"]
@@ -261,10 +265,10 @@ def _promises(found: dict[str, Any]) -> Iterator[str | Table]:
     if held := result.get("held"):
         is_drain = found["goal"] == "drain"
         yield (
-            "Room that stays held there: schedulers make standbys elsewhere when a host is"
-            " disabled, reserved places stay"
+            "Room that stays held on these hosts: schedulers make the standbys on other hosts"
+            " when a host is disabled, reserved places stay"
             if is_drain
-            else "Hosts that would take another instance without what they hold:"
+            else "Hosts that would take another instance if they did not hold this room:"
         )
         yield Table("", ("Host", "Held For"), [tuple(each.values()) for each in held])
     if lacking := result.get("without_standby"):
@@ -274,8 +278,15 @@ def _promises(found: dict[str, Any]) -> Iterator[str | Table]:
         rows = [[each[key] or "" for key in keys] for each in lacking[:LISTED]]
         yield Table("", ("Instance", "On", "Mode", "Why"), rows)
         if len(lacking) > LISTED:
-            yield f"... and {len(lacking) - LISTED} more: see 'failover status --without'"
-        yield f"After the moves there is room for {len(result['room_for_standbys'])} of them"
+            yield (
+                f"... and {counted(len(lacking) - LISTED, 'more instance')}: see 'failover status"
+                " --without'"
+            )
+        yield (
+            "After the moves there is room for"
+            f" {counted(len(result['room_for_standbys']), 'standby', 'standbys')} of these"
+            " instances"
+        )
 
 
 def _why(each: dict[str, Any]) -> str:

@@ -28,12 +28,12 @@ class PlanRun(ReportCommand):
     The plan is a file that another command of 'plan' has written with -f json. Each move is checked
     again before its step begins, and is done when the instance is seen on its host. Moves are made
     by the client of OpenStack, with the account of its environment (OS_CLOUD and so on), or by
-    --command. One that fails does not stop those that do not need its room. Room is claimed for the
-    moves of each step until they are done, but where claims are allocations in Placement, which
-    Nova moves itself. FILE.journal says what was done; the same command goes on after a failure, a
-    kill or Ctrl-C, which lets the move under way end. Of a plan of several stages each run carries
-    out one. A move whose instance is on no host any more is passed over. The exit status is 0 if
-    all other moves of the stage are done, else 1.
+    --command. A move that fails does not stop the moves that do not need its room. Room is claimed
+    for the moves of each step until they are done, except where claims are allocations in
+    Placement, which Nova moves itself. FILE.journal says what was done; the same command goes on
+    after a failure, a kill or Ctrl-C. Ctrl-C lets the move under way end. If a plan has several
+    stages, each run carries out one stage. A move whose instance is on no host any more is passed
+    over. The exit status is 0 if all other moves of the stage are done, else 1.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -44,7 +44,7 @@ class PlanRun(ReportCommand):
         add_flag(
             parser,
             "--skip-failed",
-            "Do not try again what has failed, so that the next stage begins without it.",
+            "Do not repeat moves that have failed, so that the next stage begins without them.",
         )
         check_combination(parser, missing_program)
 
@@ -60,21 +60,21 @@ class PlanRun(ReportCommand):
 def add_run(parser: Any) -> None:
     """Add the options of carry_out(), and the defaults of those of 'plan run' only."""
     what = (
-        "Program with its arguments that makes a move, waits until it is over, and ends"
-        " with status 0; {server}, {host}, {node} and {source} stand for the instance, where it"
-        " goes, and the host it leaves. No shell is used."
+        "Program with its arguments that makes a move, waits until it is over, and ends with"
+        " status 0; {server}, {host}, {node} and {source} stand for the instance, the host and"
+        " the node to which it moves, and the host that it leaves. No shell is used."
     )
     parser.add_argument("--command", type=program_call, metavar="CALL", help=what)
     add_flag(
         parser,
         "--watch",
-        "Print also what becomes of the instance while its move takes its time, with times.",
+        "Print also the states of the instance while it moves, and the time of each line.",
     )
     add_flag(
         parser,
         "--evacuate",
-        "Make evacuations too. Switch off the hosts that are down before: an instance that still"
-        " runs there would use the same disks as the one that is rebuilt elsewhere.",
+        "Make evacuations, too. Switch off the hosts that are down first: an instance that still"
+        " runs there would use the same disks as the instance that is rebuilt on another host.",
     )
     what = f"Seconds that a move may take (default: {MOVE_TIMEOUT:.0f})."
     parser.add_argument("--timeout", type=seconds, default=MOVE_TIMEOUT, metavar="S", help=what)
@@ -117,7 +117,11 @@ def _outcome(run: StageRun, path: Path, go_on: str) -> dict[str, Any]:
     left = [moves[number].stage for number in run.left()]
     gone = sum(journal.state(number) == GONE for number in range(len(moves)))
     is_complete, goes_on = run.stage not in left, go_on if left else None
-    what = f"stage {run.stage} is done, this begins the next one" if is_complete else "this goes on"
+    what = (
+        f"stage {run.stage} is done; to begin the next stage, run"
+        if is_complete
+        else "to go on, run"
+    )
     rest = f"; {what}: {goes_on}" if goes_on else ""
     lost = f", {counted(gone, 'instance is', 'instances are')} gone" if gone else ""
     lost += f", {len(run.skipped)} skipped" if run.skipped else ""

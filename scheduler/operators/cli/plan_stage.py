@@ -187,7 +187,10 @@ class StageRun:
         what = f"{number + 1} of {len(self.moves)}: {move.uuid} to {move.target.host}"
         with progress(self._command.app, what, rest=rest):
             is_begun = self._is_started(number)
-            self._say(number, "is waited for, an earlier run began it" if is_begun else "begins")
+            self._say(
+                number,
+                "an earlier run began this move, which is waited for" if is_begun else "begins",
+            )
             self._seen = ""
             self._await_others(under_way)
             if not watch.is_there:
@@ -247,9 +250,10 @@ class StageRun:
                 is_said = True
                 self._say(
                     under_way.number,
-                    f"its command has ended, and the instance is {watch.text}: it is waited for",
+                    f"the command has ended, and the instance is {watch.text}: waiting for the end"
+                    " of the move",
                 )
-            under_way.check_time("the instance is not seen on the host")
+            under_way.check_time("the instance was not seen on the host")
             time.sleep(LOOK_INTERVAL)
 
     def _look(self, under_way: MoveUnderWay) -> None:
@@ -273,7 +277,7 @@ class StageRun:
             interruption.is_printed = True
             self.write(
                 f"{interruption.why}: this run ends after the move under way; a second signal ends"
-                " it at once, and the move goes on without it"
+                " the run at once, and Nova goes on with the move"
             )
 
     def _say(self, number: int, what: str) -> None:

@@ -84,10 +84,11 @@ def _name(chosen: Candidate | None) -> str | None:
 
 
 class DecisionReplay(ReportCommand):
-    """Make saved decisions again, to see whether they are the same, or differ with other settings.
+    """Make saved decisions again, to see whether they come out the same, also with other settings.
 
-    The settings are those of --config-file after the command, by default those with which the
-    decision was made. The exit status is 0 if all decisions are the same, else 1.
+    The settings are those of the --config-file that is given after the command, by default the
+    settings with which the decision was made. The exit status is 0 if all decisions are the same,
+    else 1.
     """
 
     def add_arguments(self, parser: Any) -> None:
@@ -96,8 +97,8 @@ class DecisionReplay(ReportCommand):
             nargs="+",
             type=Path,
             metavar="FILE|ID",
-            help="File that 'decision save' has written, or what 'decision show' takes: number of a"
-            " decision, UUID of an instance, or id of a request.",
+            help="File that 'decision save' has written, number of a decision, UUID of an"
+            " instance, or id of a request.",
         )
         # Under their first names they are options of the program before a command sees them.
         for option, metavar, what in (
@@ -177,7 +178,7 @@ def _sections(documents: list[dict[str, Any]]) -> list[str | Table]:
         sections.append(f"{each['file']}: {_result(each, len(moved))}")
         kept, now = each["release"]["kept"], each["release"]["now"]
         if not each["same"] and kept != now:
-            sections.append(f"  It was made by release {kept}; this is {now}.")
+            sections.append(f"  Release {kept} made this decision; this is release {now}.")
         rows = [
             (one["instance_uuid"] or "", one["kept"] or "none", one["now"] or "none", one["why"])
             for one in moved
@@ -201,7 +202,7 @@ def _result(document: dict[str, Any], moved: int) -> str:
         return f"the same decision {settings}, to the last bit"
     if not moved and document["refused_now"]:
         steps = (f"{each['name']} {each['before']}->{each['after']}" for each in document["steps"])
-        return f"no host {settings} either, for another reason: {', '.join(steps)}"
+        return f"no host {settings} either, but for another reason: {', '.join(steps)}"
     if not moved:
         return f"the same hosts {settings}, but other weights, filters or limits"
     of_all = counted(len(document["instances"]), "instance")

@@ -48,7 +48,7 @@ def extra_spec(text: str) -> tuple[str, str]:
     key, value = key_value(text)
     if key == _ALIAS:
         raise argparse.ArgumentTypeError(
-            f"{key} is in the configuration of nova-api: give --pci-device in its place"
+            f"{key} names an alias of nova-api's configuration: give --pci-device instead"
         )
     return key, value
 
@@ -123,7 +123,7 @@ def device(text: str) -> InstancePCIRequest:
 def add_flavors(parser: Any) -> None:
     """Add the arguments for instances of several flavors, and for the hosts that they may use."""
     where = add_request(parser)
-    what = "Policy of a new server group that all instances are assumed to be members of."
+    what = "Policy of a new server group, of which all instances are assumed to be members."
     where.add_argument("--group-policy", choices=POLICIES, help=what)
     what = (
         f"Maximum number of members on one host, with --group-policy {ANTI_AFFINITY} (default: 1)."
@@ -138,7 +138,7 @@ def add_request(parser: Any) -> Any:
     args.flavor has all flavors, also one that is given as --vcpus, --memory-mb and --disk-gb.
     """
     what = parser.add_argument_group("requirements of the instances")
-    about = "Flavor of the instances, with its name where filters or weighers use that"
+    about = "Flavor of the instances, with a name if filters or weighers use the names of flavors"
     add_repeatable(what, "--flavor", type=flavor, metavar=_FLAVOR, what=about)
     for option, (number, default, metavar, about) in _SIZES.items():
         help_text = f"{about}, in place of --flavor (default: {default})."
@@ -170,7 +170,9 @@ def _repeated_key(args: argparse.Namespace) -> str | None:
         named = Counter(key for key, _ in getattr(args, _attribute(option)))
         for key, count in named.items():
             if count > 1:
-                return f"argument {option}: {key} is given {count} times, and has one value"
+                return (
+                    f"argument {option}: {key} is given {count} times, but can have one value only"
+                )
     return None
 
 
@@ -180,7 +182,7 @@ def _read_size(args: argparse.Namespace) -> str | None:
     if not given:
         return None
     if args.flavor:
-        return f"argument {given[0]}: is in place of --flavor, not beside it"
+        return f"argument {given[0]}: cannot be used with --flavor, which it replaces"
     args.flavor = [
         usual_flavor(**{_attribute(option): getattr(args, _attribute(option)) for option in given})
     ]
@@ -200,7 +202,10 @@ def _wrong_group(args: argparse.Namespace) -> str | None:
     if args.max_per_host is not None and args.group_policy != ANTI_AFFINITY:
         return f"argument --max-per-host: is for --group-policy {ANTI_AFFINITY} only"
     if args.group_policy and any(key == "group" for key, _ in args.hint):
-        return "argument --group-policy: is for a new group; the hint names one that exists"
+        return (
+            "argument --group-policy: is for a new group, but the scheduler hint names an"
+            " existing group"
+        )
     return None
 
 

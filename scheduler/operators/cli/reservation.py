@@ -65,7 +65,7 @@ PROTECTED = PLACES | {"standby": "Standby"}
 
 
 class ReservationList(ListCommand):
-    """List the reservations, and how many of their places are free and taken."""
+    """List the reservations, and how many of their places are free, and how many are taken."""
 
     titles = COLUMNS
     is_watchable = True
@@ -89,15 +89,15 @@ class ReservationShow(ReportCommand):
 
 
 class ReservationCreate(ReportCommand):
-    """Hold room for instances of a project, until they come: all places or none.
+    """Hold room for instances of a project until they come: all places, or none.
 
     The hosts are chosen as schedulers choose them for instances, by their configuration. An
-    instance of the project that fits into a place takes it, whatever its flavor is; when it ends,
-    the place is held again. Room is held against all other requests of schedulers, not against
-    Nova's own scheduler. With --from the project gets its places then: free places of reservations
-    that end by then go over to it, and free room is held for it from now on; with --failover all of
-    it is free room. Without room for all places and their standbys nothing is held, and the exit
-    status is 1.
+    instance of the project that fits into a place takes it, whatever its flavor is; when the
+    instance ends, the place is held again. Room is held against all other requests to the
+    schedulers, but not against Nova's own scheduler. With --from, the project gets its places at
+    that time: it takes over free places of reservations that end until then, and free room is held
+    from now on for the remaining places; with --failover, free room is held for all places. If
+    there is no room for all places and their standbys, nothing is held, and the exit status is 1.
     """
 
     def add_arguments(self, parser: Any) -> None:
@@ -115,11 +115,13 @@ class ReservationCreate(ReportCommand):
         parser.add_argument(
             "--failover",
             action="store_true",
-            help="Hold for each place a standby in another failure domain, to which the place goes"
-            " with its instance when its own host is lost (default: no standbys).",
+            help="Hold a standby for each place, in another failure domain, to which the place"
+            " moves with its instance when its host is lost (default: no standbys).",
         )
         _add_time(parser, "--from", "Start of the reservation (default: now)", dest="starts_at")
-        _add_time(parser, "--until", "End of the reservation (default: it is deleted)")
+        _add_time(
+            parser, "--until", "End of the reservation (default: when the reservation is deleted)"
+        )
         check_combination(parser, _problem)
 
     def take_action(self, args: Any) -> int:
@@ -167,9 +169,9 @@ class ReservationCreate(ReportCommand):
         why = "For another place, " + format_result(explanation)[0]
         size = format_flavor(spec.flavor)
         raise OperationRefused(
-            f"nothing is reserved: {error}. {why}\n"
-            f"'berthmaster capacity --flavor {size}' has the reasons of each host, 'berthmaster"
-            f" plan make-room --flavor {size} --number {args.number}' moves that would make room"
+            f"nothing is reserved: {error}. {why}\n'berthmaster capacity --flavor {size}' shows"
+            f" the reasons of each host, 'berthmaster plan make-room --flavor {size} --number"
+            f" {args.number}' shows moves that would make room"
         ) from None
 
 
@@ -187,7 +189,7 @@ class ReservationExtend(ReportCommand):
 
 
 class ReservationDelete(ListCommand):
-    """Delete reservations, all or none of them, and list them.
+    """Delete reservations, all or none of them, and list what was deleted.
 
     Free places are given back at once. Instances in taken places stay where they are.
     """
@@ -217,15 +219,15 @@ def _sections(found: dict[str, Any]) -> list[str | Table]:
         f" {found['free']} free, {found['taken']} taken",
     ]
     if found["state"] == reservations.ENDED:
-        lines.append("It has ended, and holds nothing")
+        lines.append("The reservation has ended, and holds nothing")
     elif len(places) < found["number"]:
-        lost = counted(found["number"] - len(places), "place")
-        lines.append(f"{lost} ended with the node that held them")
+        one, several = "place was lost with its node", "places were lost with their nodes"
+        lines.append(counted(found["number"] - len(places), one, several))
     if others := [each["taken_by"] for each in places if each["by_other_project"]]:
         have = counted(len(others), "place has", "places have")
         lines.append(
-            f"{have} an instance of another project, which was there before and has to end or"
-            f" move away: {some(others)}"
+            f"{have} an instance of another project, which came before the place was held, and has"
+            f" to end or to move: {some(others)}"
         )
     if without := [each["reason"] for each in places if each["reason"]]:
         have = counted(len(without), "place has", "places have")

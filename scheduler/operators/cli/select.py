@@ -52,9 +52,9 @@ FEW = ("instance", "host", "zone")
 class Select(ListCommand):
     """Ask a scheduler for hosts for new instances, and show its answer.
 
-    The scheduler claims resources for the instances, as for any caller, and allocates them in
-    Placement if it is configured to. All is given back at once, since nothing is built. With
-    --dry-run nothing is claimed, and the decision is explained.
+    The scheduler claims resources for the instances, as for any caller, and allocates the resources
+    in Placement if it is configured to do so. All resources are given back at once, since no
+    instance is built. With --dry-run, nothing is claimed, and the decision is explained.
     """
 
     titles = COLUMNS
@@ -63,7 +63,7 @@ class Select(ListCommand):
         where = add_request(parser)
         for option, what in (
             ("--ignore-host", "Host to exclude"),
-            ("--force-host", "Host to use, without filtering"),
+            ("--force-host", "Host to use, without asking the filters"),
         ):
             complete(add_repeatable(where, option, metavar="HOST", what=what), "hosts")
         number = partial(positive, most=MAX_INSTANCES)
@@ -220,14 +220,17 @@ class Select(ListCommand):
 
 
 def _add_modes(parser: Any) -> None:
-    add_flag(parser, "--alternates", "Show alternate hosts for each instance, too.")
+    add_flag(parser, "--alternates", "Show also the alternate hosts of each instance.")
     add_long(parser)
     mode = parser.add_mutually_exclusive_group()
-    what = "Keep the claims until their leases end, and allocations in Placement for ever."
+    what = (
+        "Keep the claims until their leases end, and allocations in Placement until somebody"
+        " deletes them."
+    )
     add_flag(mode, "--keep", what)
     what = (
-        "Claim nothing, and explain the decision: the hosts left by each filter and their weights"
-        " or, for a request that fails, all reasons of all hosts."
+        "Claim nothing, and explain the decision: show the hosts that each filter leaves and"
+        " their weights or, for a request that fails, all reasons of all hosts."
     )
     add_flag(mode, "--dry-run", what)
     add_limit(parser, "hosts of a dry run", MAX_HOSTS)
@@ -237,7 +240,10 @@ def _add_modes(parser: Any) -> None:
 
 def _problem(args: Any) -> str | None:
     if len(args.flavor) > 1:
-        return "argument --flavor: a request is for instances of one flavor"
+        return (
+            "argument --flavor: may be given once only, since a request is for instances of one"
+            " flavor"
+        )
     if args.dry_run and args.formatter not in ("table", "json"):
         return f"--dry-run has the formats table and json, not {args.formatter}"
     return None

@@ -51,8 +51,9 @@ class ServerGroupCreate(ShowCommand):
     def add_arguments(self, parser: Any) -> None:
         parser.add_argument("name", help="Name of the server group, which must be unique.")
         what = (
-            "Policy of the server group: members on one host, or on different hosts; soft"
-            " policies as far as possible (default: affinity)."
+            "Policy of the server group: affinity puts the members on one host, anti-affinity"
+            " puts them on different hosts; the soft policies do so as far as possible (default:"
+            " affinity)."
         )
         parser.add_argument("--policy", choices=POLICIES, default=AFFINITY, help=what)
         what = f"Maximum number of members on one host, with {ANTI_AFFINITY} (default: 1)."
@@ -65,11 +66,11 @@ class ServerGroupCreate(ShowCommand):
 
 
 class ServerGroupDelete(ListCommand):
-    """Delete server groups, all or none of them, and list them."""
+    """Delete server groups, all or none of them, and list what was deleted."""
 
     def add_arguments(self, parser: Any) -> None:
         _add_server_group(parser, nargs="+")
-        what = "Delete server groups that have members, too. The members stay where they are."
+        what = "Delete also server groups that have members. The members stay where they are."
         add_flag(parser, "--force", what)
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
@@ -86,10 +87,10 @@ class _MembersCommand(ShowCommand):
 
 
 class ServerGroupAddInstance(_MembersCommand):
-    """Add instances to a server group, all or none of them, on whatever hosts they are.
+    """Add instances to a server group, all or none of them. The instances stay where they are.
 
     New instances become members by the scheduler hint group. This command is for instances that are
-    older than the server group, or that were placed with [claims] enabled = false.
+    older than the server group, or that were placed while [claims] enabled was false.
     """
 
     def add_arguments(self, parser: Any) -> None:
@@ -103,7 +104,7 @@ class ServerGroupAddInstance(_MembersCommand):
 
 
 class ServerGroupRemoveInstance(_MembersCommand):
-    """Remove instances from a server group. They stay where they are."""
+    """Remove instances from a server group. The instances stay where they are."""
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
         arguments = (args.server_group, args.instance)

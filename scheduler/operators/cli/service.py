@@ -78,7 +78,8 @@ class ServiceShow(ShowCommand):
 
 
 class ServiceEnable(_ServicesCommand):
-    """Enable compute services for new instances again. Their reasons are cleared."""
+    """Enable compute services for new instances again, and clear the reasons for which they were
+    disabled."""
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
         hosts = self.take_hosts(args)
@@ -86,7 +87,8 @@ class ServiceEnable(_ServicesCommand):
 
 
 class ServiceDisable(_ServicesCommand):
-    """Disable compute services: no new instances until they are enabled. Their instances stay."""
+    """Disable compute services: they get no new instances until they are enabled. Their instances
+    stay."""
 
     def add_arguments(self, parser: Any) -> None:
         super().add_arguments(parser)
@@ -98,11 +100,12 @@ class ServiceDisable(_ServicesCommand):
 
 
 class ServiceForceDown(_ServicesCommand):
-    """Count compute services as down whatever their heartbeats say, as after fencing a host."""
+    """Count compute services as down, whatever their heartbeats say, for example after a host was
+    fenced."""
 
     def add_arguments(self, parser: Any) -> None:
         super().add_arguments(parser)
-        what = "Decide by the heartbeats of the services again whether they are up."
+        what = "End the state of being forced down: the heartbeats of the services decide again."
         add_flag(parser, "--unset", what)
 
     def take_action(self, args: Any) -> tuple[Any, Any]:
@@ -111,19 +114,19 @@ class ServiceForceDown(_ServicesCommand):
 
 
 class ServiceDelete(_ServicesCommand):
-    """Delete services that have ended for good; with compute services, their hosts as well.
+    """Delete services that have ended for good. With a compute service, its host is deleted, too.
 
-    The compute nodes of a host are deleted and it leaves its aggregates. Its pending claims are
-    dropped, and the answer names their instances: these were sent there and have not arrived. This
-    is refused while a service is alive, and while a host has instances or migrations in progress;
-    of several services all are deleted or none.
+    The compute nodes of the host are deleted, and the host is removed from its aggregates. Its
+    pending claims are dropped, and the answer names their instances, which were sent to the host
+    and have not arrived. The deletion is refused while a service is alive, and while a host has
+    instances, or migrations in progress. Of several services, all or none are deleted.
     """
 
     def add_arguments(self, parser: Any) -> None:
         super().add_arguments(parser)
         what = (
-            "Delete the guests that the agent of a lost host reported last, too. Instances that"
-            " others manage are not deleted."
+            "Delete also the guests that the agent of a lost host reported last. Instances that"
+            " Nova manages are not deleted."
         )
         add_flag(parser, "--forget-guests", what)
 

@@ -25,9 +25,11 @@ _COUNTS = {"Empty Hosts": "empty_hosts", "Drain Moves": "drain_moves"}
 
 
 class ShadowReport(ReportCommand):
-    """Show what the configuration of [shadow] config would have decided, and its fleet.
+    """Show how the configuration of [shadow] config would have decided, and the fleet after its
+    decisions.
 
-    That is since the shadow began, with its scheduler. -f json shows the ten newest shadows.
+    The report begins when the shadow began, with its scheduler. -f json shows the ten newest
+    shadows.
     """
 
     def take_action(self, args: Any) -> None:
@@ -56,16 +58,17 @@ def _document(row: Any) -> dict[str, Any] | None:
         lambda text: dict(json.loads(text)),
         row.document,
         f"Report {row.id} of the shadow {row.config} of scheduler {row.scheduler}",
-        "it is shown as one that has not reported yet, until the shadow writes it again",
+        "the report is shown as if the shadow had not reported yet, until the shadow writes it"
+        " again",
     )
 
 
 def _sections(found: Mapping[str, Any], age: float) -> Iterator[str | Table]:
     yield f"{found['config']}, by scheduler {found['scheduler']} since {found['began_at']} UTC"
     if age > _STALE:
-        yield f"It is not at work: it wrote this at {found['written_at']} UTC"
+        yield f"The shadow is not at work: it wrote this report at {found['written_at']} UTC"
     if "requests" not in found:
-        yield "It has not reported yet"
+        yield "The shadow has not reported yet"
         return
     requests = found["requests"]
     share = f" ({100 * found['same'] / requests:.1f} %)" if requests else ""
@@ -86,7 +89,9 @@ def _sections(found: Mapping[str, Any], age: float) -> Iterator[str | Table]:
     yield Table("", _COLUMNS, rows)
     different = [[*_different(each)] for each in reversed(found["different"])]
     if different:
-        yield Table("Decided otherwise, the newest first", _DIFFERENT, different)
+        yield Table(
+            "Requests that were decided differently, the newest first", _DIFFERENT, different
+        )
 
 
 def _different(found: Mapping[str, Any]) -> Iterator[str]:

@@ -57,11 +57,11 @@ class Run:
 
 
 class Simulate(ReportCommand):
-    """Run the scheduler's decisions over arrivals and departures, and show what comes of it.
+    """Simulate arrivals and departures of instances, and show what the scheduler would decide.
 
-    Nothing is placed and nothing written, but for --results and --html. Without --hosts, the hosts
-    of the cloud are read once. An interrupted simulation goes on with the next run if it is called
-    again with the same --results.
+    Nothing is placed, and nothing is written except for --results and --html. Without --hosts, the
+    hosts of the cloud are read once. An interrupted simulation goes on with the next run if the
+    command is called again with the same --results.
     """
 
     def add_arguments(self, parser: Any) -> None:
@@ -176,7 +176,7 @@ def _read_result(path: Path) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8-sig"))
         return found
     except (OSError, ValueError) as error:
-        raise OperationRefused(f"{path} cannot be read, remove it: {error}") from None
+        raise OperationRefused(f"{path} cannot be read: {error}; remove this file") from None
 
 
 def _write(path: Path, text: str) -> None:

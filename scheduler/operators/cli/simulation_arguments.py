@@ -66,14 +66,17 @@ def usual_flavors(text: str) -> list[WeightedSize]:
 
 def add_simulation(parser: Any) -> None:
     trace = parser.add_argument_group(
-        "arrivals: those of a file, of the saved decisions, or made up by the other options"
+        "arrivals: from a file, from the saved decisions, or made up by the other options"
     ).add_argument
     what = (
         "Trace, as CSV or Parquet, or one that Azure, Alibaba or Google has published: see"
         " 'Simulating' in the guide."
     )
     trace("--trace", type=Path, metavar="FILE", help=what)
-    what = "What a whole machine has, for traces in shares of one: Azure's and Google's."
+    what = (
+        "What a whole machine has, for traces whose sizes are shares of a machine: Azure's and"
+        " Google's."
+    )
     trace("--machine", type=machine, metavar=_MACHINE, help=what)
     what = (
         "Time from which saved decisions are made again, on the hosts of that time: an age"
@@ -81,39 +84,54 @@ def add_simulation(parser: Any) -> None:
     )
     trace("--decisions", type=age_or_time, metavar="TIME", help=what)
     what = (
-        f"Number of instances that are asked for (default: {DEFAULT_ARRIVALS}); with --trace,"
-        " of its first requests (default: all)."
+        f"Number of instances that arrive (default: {DEFAULT_ARRIVALS}); with --trace, the first"
+        " instances of the trace (default: all)."
     )
     trace("--arrivals", type=lambda text: positive(text, most=MAX_ARRIVALS), metavar="N", help=what)
-    what = "Sizes to draw from, and how often (default: what is usually asked of this cloud)."
+    what = (
+        "Sizes to draw from, and how often (default: the sizes that are usually requested in this"
+        " cloud)."
+    )
     trace("--flavors", type=usual_flavors, metavar="VCPUS:RAM_MB:DISK_GB=WEIGHT,...", help=what)
     what = f"Mean number of arrivals an hour (default: {DEFAULT_RATE:g})."
     trace("--rate", type=_amount, metavar="N", help=what)
-    what = "Mean time for which instances stay (default: they all stay)."
+    what = "Mean time for which instances stay (default: all instances stay)."
     trace("--lifetime", type=_amount, metavar="HOURS", help=what)
-    what = "Number of runs with different arrivals, of which means are shown (default: 1)."
+    what = "Number of runs with different arrivals; means of the runs are shown (default: 1)."
     trace("--seeds", type=lambda text: positive(text, most=1000), metavar="N", help=what)
-    where = parser.add_argument_group("hosts: by default those of the cloud, with their instances")
-    what = "Empty hosts to simulate in place of those of the cloud"
+    where = parser.add_argument_group(
+        "hosts: by default the hosts of the cloud, with their instances"
+    )
+    what = "Empty hosts to simulate instead of the hosts of the cloud"
     add_repeatable(where, "--hosts", type=host_kind, metavar=_HOSTS, what=what)
-    what = "Hosts of --hosts, of one kind, that are a failure domain (default: each for itself)."
+    what = (
+        "Number of hosts of a failure domain, for hosts of one kind from --hosts (default: each"
+        " host is a domain of its own)."
+    )
     where.add_argument("--rack-size", type=positive, metavar="N", help=what)
-    add_flag(where, "--empty", "Leave out the instances of the cloud; NUMA cells stay in use.")
+    add_flag(
+        where,
+        "--empty",
+        "Leave out the instances of the cloud; the NUMA cells that they use stay in use.",
+    )
     how = parser.add_argument_group("decisions")
     what = (
-        "Configuration to decide by, in place of the one of this command; of several all are"
-        " run and shown side by side"
+        "Configuration to decide by, instead of the configuration of this command; several are"
+        " run one after the other and shown side by side"
     )
     add_repeatable(how, "--config", type=Path, metavar="FILE", what=what)
     what = (
-        f"How all instances that come are protected, of {', '.join(FAILOVER)}; of several all"
-        " are run and shown side by side. By default they are not, and without it decisions of"
-        " --decisions are made as they were"
+        f"How all arriving instances are protected, one of {', '.join(FAILOVER)}; several are run"
+        " one after the other and shown side by side. By default the instances are not protected,"
+        " and those of --decisions are protected as they were"
     )
     add_repeatable(how, "--failover", choices=FAILOVER, metavar="MODE", what=what)
     what = "Seconds for which a new instance counts as being built (default: 0)."
     how.add_argument("--build-time", type=not_negative, default=0, metavar="S", help=what)
-    what = "Keep the result of each run there, and read it if the same run is there already."
+    what = (
+        "Directory to keep the result of each run in; a run whose result is there already is not"
+        " repeated."
+    )
     how.add_argument("--results", type=Path, metavar="DIR", help=what)
     how.add_argument(
         "--html", type=Path, metavar="FILE", help="Write a page with the table and plots over time."
@@ -125,20 +143,31 @@ def _problem(args: argparse.Namespace) -> str | None:
     made_up = ("arrivals", "flavors", "rate", "lifetime", "seeds")
     given = [name for name in made_up if getattr(args, name) is not None]
     if args.trace is not None and args.decisions is not None:
-        return "argument --decisions: has arrivals of its own, as --trace has"
+        return (
+            "argument --decisions: cannot be used with --trace, since each has arrivals of its own"
+        )
     source = "trace" if args.trace is not None else "decisions"
     if source == "trace" and "arrivals" in given:
         given.remove("arrivals")
     if args.machine is not None and args.trace is None:
-        return "argument --machine: is for --trace"
+        return "argument --machine: is for --trace only"
     if getattr(args, source) is not None and given:
         return f"argument --{given[0]}: is for arrivals that are made up, not for --{source}"
     if args.rack_size is not None and not args.hosts:
-        return "argument --rack-size: is for --hosts; those of the cloud have failure domains"
+        return (
+            "argument --rack-size: is for --hosts only; the hosts of the cloud have failure"
+            " domains already"
+        )
     if args.hosts and args.empty:
-        return "argument --empty: is for the hosts of the cloud; those of --hosts are empty"
+        return (
+            "argument --empty: is for the hosts of the cloud; the hosts of --hosts are empty"
+            " already"
+        )
     if sum(kind.count for kind in args.hosts) > MAX_HOSTS:
         return f"argument --hosts: more than {MAX_HOSTS} hosts"
     if args.hosts and args.trace is args.decisions is args.flavors is None:
-        return "argument --hosts: these have no history; give --flavors, --trace or --decisions"
+        return (
+            "argument --hosts: made-up hosts have no past requests; give --flavors, --trace or"
+            " --decisions"
+        )
     return None

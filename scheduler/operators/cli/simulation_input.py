@@ -83,7 +83,7 @@ def _hosts(app: App, args: Any) -> HostTable:
     keep_down(found, liveness_limit(app.conf))
     if not len(found):
         raise OperationRefused(
-            "no host has reported yet: simulate made-up ones with --hosts, or see 'host list'"
+            "no host has reported yet: simulate made-up hosts with --hosts, or see 'host list'"
         )
     return found
 
@@ -93,7 +93,8 @@ def _made_up(args: Any, mix: FlavorMix) -> Iterator[tuple[int, Sequence[Arrival]
         mix = fixed_mix(MixSettings(args.flavors, 0.0))
     if not mix:
         raise OperationRefused(
-            "nothing was asked for yet and there are no instances: give --flavors or --trace"
+            "no usual sizes are known, since there are no requests and no instances yet: give"
+            " --flavors or --trace"
         )
     trace = SyntheticTrace(
         mix,

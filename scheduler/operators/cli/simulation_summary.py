@@ -21,7 +21,7 @@ def heading(documents: Sequence[Document]) -> str:
     """Return what was simulated, and when the figures of hosts are from."""
     hosts, requests = documents[0]["hosts"], documents[0]["requests"]
     size = f"{counted(hosts, 'host')}, {counted(requests, 'request')} in each run"
-    return f"{size}; the figures of hosts are at the end"
+    return f"{size}; the figures of hosts are those at the end of a run"
 
 
 def summary(documents: Sequence[Document]) -> Table:

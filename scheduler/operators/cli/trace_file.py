@@ -106,7 +106,9 @@ def _csv_rows(reader: "csv.DictReader[str]") -> Iterator[Row]:
         if values is None:
             return
         if "" in values:
-            raise TraceError(f"line {reader.line_num}: it has more values than line 1 has columns")
+            raise TraceError(
+                f"line {reader.line_num}: there are more values than line 1 has columns"
+            )
         yield Row(f"line {reader.line_num}", values)
 
 
@@ -123,9 +125,9 @@ def _json_rows(lines: Iterable[str]) -> Iterator[Row]:
         try:
             found = json.loads(line)
             if not isinstance(found, dict):
-                raise TraceError(f"line {number} is no object")
+                raise TraceError(f"line {number} is not a JSON object")
         except ValueError as error:
-            raise TraceError(f"line {number} is no JSON: {error}") from None
+            raise TraceError(f"line {number} is not JSON: {error}") from None
         yield Row(f"line {number}", {key: _text(value) for key, value in _flat(found)})
 
 
@@ -148,7 +150,7 @@ def _read_parquet(file: Any) -> _Columns:
     try:
         opened = parquet.ParquetFile(file)
     except pa.ArrowException as error:
-        raise TraceError(f"it is no Parquet file: {error}") from None
+        raise TraceError(f"it is not a Parquet file: {error}") from None
     names = [
         f"{field.name}.{inner.name}" if pa.types.is_struct(field.type) else field.name
         for field in opened.schema_arrow
@@ -168,7 +170,7 @@ def _parquet_rows(opened: Any) -> Iterator[Row]:
 def _read_sqlite(connection: sqlite3.Connection) -> _Columns:
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     if not {"vm", "vmType"} <= tables:
-        raise TraceError("it has no tables vm and vmType, as Azure's trace for packing has")
+        raise TraceError("it does not have the tables vm and vmType of Azure's trace for packing")
     connection.row_factory = _texts
     return AZURE, azure_rows(connection.execute(_TYPES), connection.execute(_VMS))
 

@@ -73,7 +73,7 @@ def changed(text, **changes):
     return json.dumps(json.loads(text) | changes)
 
 
-NO_JSON = "it is no JSON and so no decision that was saved"
+NO_JSON = "it is not JSON and so no decision that was saved"
 HOLDS_NONE = "it holds no decision that can be read: "
 
 
@@ -83,7 +83,7 @@ HOLDS_NONE = "it holds no decision that can be read: "
         (lambda text: "", NO_JSON),
         (lambda text: "[DEFAULT]", NO_JSON),
         (lambda text: "{}", f"{HOLDS_NONE}it is not of the format 'berthmaster decision'"),
-        (lambda text: "[]", f"{HOLDS_NONE}it is no object of JSON"),
+        (lambda text: "[]", f"{HOLDS_NONE}it is not a JSON object of JSON"),
         (lambda text: "{" + text, NO_JSON[:5]),
         (lambda text: text[:-100], "it is cut off or damaged: write it again with decision save"),
         (lambda text: text[:300], "it is cut off or damaged: write it again with decision save"),

@@ -100,7 +100,7 @@ def test_people_get_a_table(command):
         "Most times the flavor: 8, as 16,32768,160 on rich",
     ]
     assert any(line.startswith("| rich | rich |        12 | RamFilter  |") for line in lines)
-    assert lines[-1] == "... and 1 more; see --limit"
+    assert lines[-1] == "... and 1 more host; see --limit"
 
 
 @pytest.mark.parametrize(
@@ -146,14 +146,14 @@ def test_what_has_no_bound_or_no_room_is_shown(command):
     done = command.run("capacity", "--flavor=99,1,1", "--largest")
     assert "99,1,1: 0 instances on 0 of 4 hosts" in done.stdout
     assert "Most vCPUs: 16, as 16,1,1 on plain" in done.stdout
-    assert "Most MB of memory: no host even for the least" in done.stdout
-    assert "Most times the flavor: no host even for the least" in done.stdout
+    assert "Most MB of memory: no host takes even the smallest size" in done.stdout
+    assert "Most times the flavor: no host takes even the smallest size" in done.stdout
 
 
 def test_what_no_filter_bounds_is_shown(command, url, tmp_path):
     unbounded = a_command(url, tmp_path, "ComputeFilter, RamFilter", bounded="")
     done = unbounded.run("capacity", SMALL, "--largest")
-    assert "Most vCPUs: no filter bounds it" in done.stdout
+    assert "Most vCPUs: no filter bounds this resource" in done.stdout
     assert "Most MB of memory: 65536, as 2,65536,20 on plain" in done.stdout
 
 
@@ -196,7 +196,7 @@ def test_filters_that_are_implied_count(command, url, tmp_path):
         (
             [SMALL, "--hint=group=a", "--group-policy=affinity"],
             2,
-            "--group-policy: is for a new group; the hint names one that exists",
+            "--group-policy: is for a new group, but the scheduler hint names an existing group",
         ),
         ([SMALL, "--extra-spec=hw:numa_nodes=3"], 1, "cannot be divided evenly by 3"),
     ],

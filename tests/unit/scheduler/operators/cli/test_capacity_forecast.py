@@ -89,10 +89,13 @@ def test_flavors_and_places_are_those_that_are_asked_for(command, grown):
     ("arguments", "cause"),
     [
         (["capacity"], "the following arguments are required: --flavor"),
-        (["capacity", "--flavor=1,1,1", "--since=1d"], "argument --since: is for --forecast"),
-        ([*FORECAST, "--together"], "argument --together: is not for --forecast"),
-        ([*FORECAST, "--max=3"], "argument --max: is not for --forecast"),
-        ([*FORECAST, "--group-policy=affinity"], "argument --group-policy: is not for --forecast"),
+        (["capacity", "--flavor=1,1,1", "--since=1d"], "argument --since: is for --forecast only"),
+        ([*FORECAST, "--together"], "argument --together: cannot be used with --forecast"),
+        ([*FORECAST, "--max=3"], "argument --max: cannot be used with --forecast"),
+        (
+            [*FORECAST, "--group-policy=affinity"],
+            "argument --group-policy: cannot be used with --forecast",
+        ),
         ([*FORECAST, "--days=0"], "'0' is not a whole number from 1 to 3650"),
         ([*FORECAST, "--since=noon"], "'noon' is neither an age"),
     ],
@@ -103,14 +106,18 @@ def test_what_means_nothing_is_refused(command, database, arguments, cause):
 
 def test_what_cannot_be_known_says_why(command, cloud):
     assert command.refused(*FORECAST).endswith(
-        "nothing was asked for yet and there are no instances: give --flavor"
+        "no usual flavors are known, since there are no requests and no instances yet: give"
+        " --flavor"
     )
     refused = command.refused(*FORECAST, "--flavor=1,1024,0")
-    assert "no decision is saved since then, so nothing is known of growth" in refused
+    assert (
+        "no decision is saved since that time, so growth is not known: give an earlier --since"
+        in refused
+    )
     with KeepingScheduler(cloud, configured(command.config)) as scheduler:
         scheduler.ask("just now")
     refused = command.refused(*FORECAST, "--flavor=1,1024,0")
-    assert "is less than an hour old: growth cannot be computed yet" in refused
+    assert "is less than an hour old, so growth cannot be computed" in refused
 
 
 def test_without_hosts_there_is_nothing_to_forecast(command, database):

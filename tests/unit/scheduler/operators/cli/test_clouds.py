@@ -146,7 +146,7 @@ def test_without_names_the_files_that_would_have_them_are_named(home, unnamed):
     [
         (["--cloud=la"], "there is no cloud 'la'; did you mean lab?"),
         (["--cloud=x"], "there is no cloud 'x'; see 'berthmaster cloud list'"),
-        (["--cloud=lab", "--config-file=a.conf"], "are two configurations: give one"),
+        (["--cloud=lab", "--config-file=a.conf"], "since both name a configuration"),
     ],
 )
 def test_a_name_that_there_is_not(lab, arguments, text):
@@ -165,7 +165,7 @@ def test_the_variable_is_named_where_it_is_to_blame(lab, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
-        ("[lab]\n", "cloud lab: it needs config_file or config_dir"),
+        ("[lab]\n", "cloud lab: the cloud needs config_file or config_dir"),
         ("[lab]\nconfig_fle = x\n", "no option 'config_fle'; did you mean config_file"),
         ("lab = x\n", "clouds.conf cannot be used: "),
     ],
@@ -203,7 +203,9 @@ def test_the_prompt_has_the_cloud(lab, monkeypatch):
 
 def test_nothing_falls_back_in_silence(home, unnamed, monkeypatch):
     lines = unnamed.refused("service", "list").splitlines()
-    assert lines[0].startswith("berthmaster: there is no configuration, so the defaults are used: ")
+    assert lines[0].startswith(
+        "berthmaster: there is no configuration file, so the defaults are used: "
+    )
     assert "berthmaster.conf.d in ~/.berthmaster, ~, /etc/berthmaster, /etc; name" in lines[0]
     monkeypatch.setenv("OS_DATABASE__CONNECTION", "sqlite:////nowhere/x.sqlite")
     assert "no configuration" not in unnamed.refused("service", "list")

@@ -86,7 +86,7 @@ def test_people_get_a_line_and_tables(command, racks):
     found = lines(command, "rack-1", status=1)
     assert found[0] == "rack-1: 4 instances on 2 hosts, 2 would have a place, 2 would not"
     assert "| h0-1     | h0   | h2 |     20480 |" in found
-    assert "2 instances cannot go:" in found
+    assert "2 instances cannot move:" in found
     assert "| h0-0     | h0 | no host takes it: 3 RamFilter |" in found
     assert found[-1].startswith("Extra specs of flavors")
 
@@ -112,7 +112,8 @@ def test_without_a_name_every_domain_fails_in_turn(command, racks):
         assert each == {key: alone[key] for key in FIELDS}
     shown = lines(command, status=1)
     assert shown[0] == (
-        "The loss of 0 of 3 failure domains would be survived; not that of h4, rack-1, rack-2"
+        "The loss of 0 of 3 failure domains would be survived; the loss of h4, rack-1,"
+        " rack-2 would not"
     )
     assert "| rack-1 |     2 |         4 |      2 |       2 |" in shown
 
@@ -265,7 +266,7 @@ def test_nothing_is_written(command, racks, arguments):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "decided"), [(["rack-1"], "1 of 4 instances"), ([], "1 of 3")]
+    ("arguments", "decided"), [(["rack-1"], "1 of 4 instances"), ([], "1 of 3 failure domains")]
 )
 def test_an_interrupt_shows_what_was_decided(command, racks, monkeypatch, arguments, decided):
     """Ctrl-C comes with the second instance of a domain, or of the second one of several."""
@@ -282,7 +283,7 @@ def test_an_interrupt_shows_what_was_decided(command, racks, monkeypatch, argume
     assert found["interrupted"]
     assert len(found["unplanned"] if arguments else found["domains"]) == 1
     asked.clear()
-    assert f"Interrupted: {decided} were decided" in lines(command, *arguments, status=1)
+    assert f"Interrupted: {decided} were simulated" in lines(command, *arguments, status=1)
 
 
 @pytest.mark.parametrize("state", ["paused", "suspended", "rescued"])

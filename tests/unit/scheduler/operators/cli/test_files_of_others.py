@@ -46,4 +46,4 @@ def test_a_plan_that_is_nested_too_deep_is_refused_with_its_name(command, tmp_pa
     path = tmp_path / "plan.json"
     path.write_text("[" * 100_000)
     refused = command.refused("plan", "check", str(path))
-    assert refused == f"{path} cannot be used: it is nested too deep"
+    assert refused == f"{path} cannot be used: its JSON is nested too deep"

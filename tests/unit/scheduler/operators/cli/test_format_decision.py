@@ -64,7 +64,7 @@ def test_a_refusal_is_shown_with_all_reasons():
         " 1 RamFilter (needs 1024 MB, most free 512)\nThere was no host for instance u1."
     )
     _, reasons, near = format_decision.format_explanation(found)
-    assert reasons.title == "Why not"
+    assert reasons.title == "Why hosts were refused"
     ram = "needs 1024 MB of memory, 512 left of 65536 x 1.0"
     assert rows(reasons) == [
         ["h1 (n1)", "Drop", "h1 was dropped"],
@@ -78,7 +78,7 @@ def test_a_refusal_is_shown_with_all_reasons():
         for name in ("h1 (n1)", "h2", "h3")
     ]
     few = format_decision.reasons_table(found, 3)
-    assert (few.title, len(few.rows)) == ("Why not (1 more host is refused)", 3)
+    assert (few.title, len(few.rows)) == ("Why hosts were refused (1 more host is refused)", 3)
     assert rows(format_decision.refusals_table(found)) == [["Drop", "4"], ["RamFilter", "1"]]
 
 
@@ -93,7 +93,7 @@ def test_equal_reasons_are_one_line_with_a_count():
     reasons = format_decision.reasons_table(found)
     ram = "needs 1024 MB of memory, 512 left of 65536 x 1.0"
     assert rows(reasons) == [["h0 and 1999 more", "RamFilter", ram]]
-    assert reasons.title == "Why not"
+    assert reasons.title == "Why hosts were refused"
     assert rows(format_decision.near_misses_table(found)) == [
         ["512 MB of memory less, or 512 MB of memory more free on h0 or 1999 other hosts"]
     ]
@@ -111,7 +111,7 @@ def test_a_tie_is_named_and_weighers_without_a_word_are_left_out():
     line, tie = format_decision.format_result(found())
     assert line == "Instance u1 goes to h0, out of 3 hosts, 3 of which pass all filters."
     assert tie == (
-        "2 hosts tie for this weight: h0 was chosen since it is the first of them in the table."
+        "2 hosts tie for this weight: h0 was chosen since this host is the first in the table."
     )
     assert "Silent" in found()["verdicts"][0]["weighed"]["shares"]
     assert format_decision.weights_table(found()).columns == (
@@ -122,7 +122,7 @@ def test_a_tie_is_named_and_weighers_without_a_word_are_left_out():
         "",
     )
     _, tie = format_decision.format_result(found(host_subset_size=2))
-    assert tie.endswith("was chosen since one of them was drawn.")
+    assert tie.endswith("was chosen since one of these hosts was drawn at random.")
 
 
 def test_why_a_host_was_not_chosen():

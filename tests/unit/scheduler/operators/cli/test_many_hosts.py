@@ -128,7 +128,7 @@ def test_agents_are_asked_one_after_the_other_up_to_the_first_failure(command, a
     ]
     refused = command.refused("host", "power", "--agent=fleet", "h1", "h3", "h2", "h4", "reboot")
     assert refused == (
-        "h3: Not supported: the driver cannot; done before it: h1; not asked: h2, h4"
+        "h3: Not supported: the driver cannot; hosts done before: h1; hosts not asked: h2, h4"
     )
     assert agents.asked[2:] == [("fleet", "h1"), ("fleet", "h3")]
     assert command.refused("host", "power", "h3", "reboot") == "Not supported: the driver cannot"
@@ -171,7 +171,7 @@ def test_options_may_be_before_between_and_after_hosts(command):
          "hosts h1, h2 are in aggregate rack already"),
         (["aggregate", "remove", "host", "rack", "h1", "h22", "h4"], 1,
          "aggregate rack, which has h1, h2, lacks 2 hosts: 'h22' (did you mean h2?), 'h4'"),
-        (["aggregate", "add", "host", "rack"], 2, "no host is given: name hosts, or a file that"),
+        (["aggregate", "add", "host", "rack"], 2, "no host is given: name hosts, or give a file"),
         (["host", "disable"], 2, "no host is given"),
         (["host", "disable", "--from=/nowhere/at/all"], 1,
          "cannot read /nowhere/at/all: No such file or directory"),
@@ -190,7 +190,7 @@ def test_refusals_change_nothing(database, command, arguments, status, output):
 
 @pytest.mark.parametrize(
     ("content", "output"),
-    [(b"# none\n\n", "has no name of a host"), (b"h\xff\xfe", "it is no text in UTF-8")],
+    [(b"# none\n\n", "contains no name of a host"), (b"h\xff\xfe", "it is not text in UTF-8")],
 )
 def test_files_without_hosts(command, tmp_path, content, output):
     (tmp_path / "hosts").write_bytes(content)

@@ -160,7 +160,7 @@ def test_the_host_of_an_agent(command, cloud, monkeypatch):
     refused = command.refused("host", "power", "compte1", "reboot")
     assert refused == "there is no host 'compte1'; did you mean compute1 or compute2?"
     refused = command.refused("host", "power", "compute1", "reboot")
-    hint = "If an agent of another name reports host compute1, name it with --agent."
+    hint = "If an agent with another name reports host compute1, name that agent with --agent."
     assert refused == f"Service is unavailable at this time. no answer {hint}"
 
 

@@ -124,7 +124,7 @@ def test_people_get_a_table(command, cloud):
         "Reason: old is to be emptied",
     ]
     assert "|    1 | large    | old  | roomy |      4000 |   10752 |" in lines
-    assert "1 instance cannot go:" in lines
+    assert "1 instance cannot move:" in lines
     assert any(
         line.startswith("| small    | old | no host takes it: 2 RamFilter") for line in lines
     )
@@ -261,7 +261,7 @@ def test_mistakes_are_reported_in_a_line(command, cloud, tmp_path):
     assert "--lease: is for --claim" in command.refused(
         "plan", "drain", "old", "--lease=9", status=2
     )
-    assert "--flavor: has to be given once" in command.refused("plan", "make-room", status=2)
+    assert "--flavor: must be given exactly once" in command.refused("plan", "make-room", status=2)
     assert "no host has reported a metric 'x.y'" in command.refused(
         "plan", "balance", "--metric=x.y"
     )

@@ -184,7 +184,7 @@ def test_a_move_that_fails_is_tried_again_by_the_command_that_is_named(
     assert done.status == 1
     assert "failed: " in done.stdout
     assert "has ended with status 1: i2 does not like to move\n" in done.stdout
-    said, line = done.stdout.splitlines()[-1].split("; this goes on: ")
+    said, line = done.stdout.splitlines()[-1].split("; to go on, run: ")
     assert said == "2 of 3 moves done"
     assert calls(tmp_path) == ["i3", "i2", "i1"]
     (tmp_path / "fail-i2").unlink()
@@ -198,7 +198,7 @@ def test_at_most_so_many_moves_fail(command, plan, mover, tmp_path):
     for uuid in ("i3", "i2"):
         (tmp_path / f"fail-{uuid}").touch()
     done = command.run("plan", "run", str(plan), mover, "--at-most=2", "--timeout=1200")
-    assert "0 of 3 moves done; this goes on: " in done.stdout
+    assert "0 of 3 moves done; to go on, run: " in done.stdout
     assert calls(tmp_path) == ["i3", "i2"]
     # What was asked for holds for the rest as well.
     line = shlex.split(done.stdout.splitlines()[-1])
@@ -265,7 +265,7 @@ def test_an_instance_that_nova_does_not_evacuate_stops_no_other(
     execute(cloud, f"UPDATE instances SET vm_state = '{state}' WHERE uuid = 'i3'")
     done = command.run("plan", "run", str(plan), mover, "--evacuate")
     assert f"failed: the instance is in state {state}: Nova evacuates only " in done.stdout
-    assert "2 of 3 moves done; this goes on: " in done.stdout
+    assert "2 of 3 moves done; to go on, run: " in done.stdout
     assert calls(tmp_path) == ["i2", "i1"]
     # As the page advises; the program leaves it in this state.
     execute(cloud, "UPDATE instances SET vm_state = 'error' WHERE uuid = 'i3'")
@@ -341,7 +341,9 @@ def test_a_run_that_was_ended_during_a_move_goes_on(command, plan, mover, tmp_pa
                 run.wait(PATIENCE)
                 with a_run(command, str(plan), mover) as other:
                     line = other.stdout.readline()
-                    assert line.endswith("is waited for, an earlier run began it\n"), line
+                    assert line.endswith("an earlier run began this move, which is waited for\n"), (
+                        line
+                    )
                     (tmp_path / "wait").unlink()
                     assert other.wait(PATIENCE) == 0
         finally:
@@ -381,7 +383,7 @@ def test_each_signal_is_answered(command, plan, mover, tmp_path, how):
             name = {signal.SIGINT: "Ctrl-C"}.get(how, how.name)
             assert run.stdout.readline().startswith(f"{name}: this run ends after the move under w")
             run.send_signal(how)
-            assert run.stdout.readline().startswith("0 of 3 moves done; this goes on: berthmaster")
+            assert run.stdout.readline().startswith("0 of 3 moves done; to go on, run: berthmaster")
             assert run.wait(PATIENCE) in (128 + how, -how)
         finally:
             (tmp_path / "wait").unlink()
@@ -441,7 +443,7 @@ def test_a_run_that_an_error_ends_says_how_to_go_on(command, plan, mover, monkey
     monkeypatch.setattr(plan_stage, "read_fleet", is_away)
     done = command.run("plan", "run", str(plan), mover)
     assert (done.status, done.stderr) == (1, "the database is away\n")
-    assert done.stdout.startswith("0 of 3 moves done; this goes on: berthmaster ")
+    assert done.stdout.startswith("0 of 3 moves done; to go on, run: berthmaster ")
 
 
 def test_what_a_program_leaves_in_the_background_is_not_waited_for(command, plan, mover, tmp_path):
@@ -546,7 +548,7 @@ def test_an_instance_in_error_may_get_its_task_after_the_client_has_ended(
     arguments = ("plan", "run", str(plan), "--evacuate")
     with subprocess.Popen([*program(command), *arguments], stdout=subprocess.PIPE) as run:
         assert b"begins" in run.stdout.readline()
-        assert b"its command has ended, and the instance is on old (error)" in run.stdout.readline()
+        assert b"the command has ended, and the instance is on old (error)" in run.stdout.readline()
         for change in (
             "task_state = 'rebuilding'",
             "host = 'new', node = 'new', vm_state = 'active', task_state = NULL",
@@ -622,7 +624,7 @@ def test_each_run_carries_out_one_stage(command, cloud, mover, tmp_path):
     done = command.run("plan", "run", str(plan), mover)
     assert (done.status, calls(tmp_path)) == (0, ["i4"])
     said = done.stdout.splitlines()[-1]
-    assert said.startswith("1 of 4 moves done; stage 1 is done, this begins the next one: ")
+    assert said.startswith("1 of 4 moves done; stage 1 is done; to begin the next stage, run: ")
     done = command.run(*shlex.split(said)[-4:])
     assert (done.status, calls(tmp_path)) == (0, ["i4", "i3", "i2", "i1"])
     assert done.stdout.endswith("4 of 4 moves done\n")
@@ -638,7 +640,7 @@ def test_a_stage_with_a_failed_move_is_over_for_who_skips_it(command, cloud, mov
     (tmp_path / "fail-i4").touch()
     for _ in range(2):
         done = command.run("plan", "run", str(plan), mover)
-        assert "0 of 4 moves done; this goes on: " in done.stdout
+        assert "0 of 4 moves done; to go on, run: " in done.stdout
     done = command.run("plan", "run", str(plan), mover, "--skip-failed")
     assert done.stdout.endswith("3 of 4 moves done, 1 skipped\n")
     assert (done.status, calls(tmp_path)) == (0, ["i4", "i4", "i3", "i2", "i1"])
@@ -688,7 +690,7 @@ def test_a_drain_that_fails_goes_on_by_the_command_that_it_names(command, mover,
     (directory / "fail-i2").touch()
     done = command.run("plan", "drain", "old", "--run", "--watch", "--timeout=900", mover)
     assert done.status == 1
-    line = shlex.split(done.stdout.splitlines()[-1].split("; this goes on: ")[1])
+    line = shlex.split(done.stdout.splitlines()[-1].split("; to go on, run: ")[1])
     (plan,) = directory.glob("drain-*Z.json")
     assert line[2:] == ["plan", "run", plan.name, "--timeout=900", "--watch", mover]
     (directory / "fail-i2").unlink()
@@ -733,12 +735,12 @@ def test_nothing_is_moved_by_a_plan_whose_search_was_interrupted(command, mover,
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ("--watch", "argument --watch: is for --run"),
-        ("--evacuate", "argument --evacuate: is for --run"),
-        ("--run --claim", "argument --run: claims room by itself and writes no script"),
-        ("--timeout=7", "argument --timeout: is for --run"),
-        ("--run -f script", "argument --run: claims room by itself and writes no script"),
-        ("--run --at-most=1", "argument --run: not with --at-most; each 'plan run' of a file"),
+        ("--watch", "argument --watch: is for --run only"),
+        ("--evacuate", "argument --evacuate: is for --run only"),
+        ("--run --claim", "argument --run: cannot be used with --claim or -f script"),
+        ("--timeout=7", "argument --timeout: is for --run only"),
+        ("--run -f script", "argument --run: cannot be used with --claim or -f script"),
+        ("--run --at-most=1", "argument --run: cannot be used with --at-most: write the plan"),
         ("--run --command=nosuch", "does not name the instance: {server}"),
     ],
 )
@@ -763,14 +765,17 @@ def test_two_runs_of_one_plan_are_refused(command, plan, mover, tmp_path):
         assert other.stdout.readline()
         refused = command.refused("plan", "run", str(plan), mover)
         other.communicate(b"\n")
-    assert refused == f"another 'plan run' carries out {plan}"
+    assert refused == f"another 'plan run' is carrying out {plan}"
 
 
 def test_the_journal_of_another_plan_is_refused(command, plan, mover, tmp_path):
     assert command.run("plan", "run", str(plan), mover).status == 0
     plan.write_text(plan.read_text() + "\n")
     refused = command.refused("plan", "run", str(plan), mover)
-    assert refused == f"{plan}.journal cannot be used, move it away: it is of another plan"
+    assert refused == (
+        f"{plan}.journal cannot be used: it belongs to another plan; move this file away to begin"
+        " anew"
+    )
 
 
 def test_a_line_that_a_kill_has_cut_off_is_no_error(command, plan, mover, tmp_path):
@@ -786,8 +791,8 @@ def test_a_line_that_a_kill_has_cut_off_is_no_error(command, plan, mover, tmp_pa
     [
         ("nosuch {server}", "argument --command: there is no program 'nosuch'"),
         ("echo {host}", "does not name the instance: {server}"),
-        ("echo {server} {where}", "{where} stands for nothing"),
-        ("echo '{server}", "is no command: No closing quotation"),
+        ("echo {server} {where}", "{where} is unknown; known are"),
+        ("echo '{server}", "is not a command: No closing quotation"),
     ],
 )
 def test_a_call_that_cannot_be_made_is_refused(command, plan, call, why):

@@ -151,7 +151,9 @@ def test_explain_says_what_more_would_be_free(command, cloud, monkeypatch):
         assert scheduler.ask("big", vcpus=16) == ["h3"]
     text = command.run("explain", *uuids_of("big"), "--host", "h1").stdout.replace("|", "")
     text = " ".join(text.split())
-    assert "What is held for standbys and reservations is what hosts hold now." in text
+    assert (
+        "The amounts held for standbys and reservations are those of now, not of that time." in text
+    )
     assert "6 vCPUs more would be free, but for standbys of domains rack-3, rack-4 and" in text
 
 
@@ -199,7 +201,7 @@ def test_a_repair_lists_who_has_no_standby(command, cloud):
         put(cloud, host, an_instance(a_uuid(name), memory_mb=512, vcpus=1))
     done = command.run("plan", "repair")
     assert done.status == 0
-    assert "After the moves there is room for 2 of them" in done.stdout
+    assert "After the moves there is room for 2 standbys of these instances" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -221,7 +221,9 @@ def test_what_is_refused(command, cloud, arguments, status, text):
 def test_places_are_not_released_as_claims(command, cloud):
     made = create(command, "r1", *MINE)
     (place,) = made["places"]
-    assert "is a reserved place and no instance" in command.refused("claim", "release", place["id"])
+    assert "is a reserved place, not an instance" in command.refused(
+        "claim", "release", place["id"]
+    )
     assert command.json("reservation", "show", "r1") == made
 
 
@@ -249,4 +251,4 @@ def test_a_place_that_ended_with_its_node_is_missing(command, cloud, database):
         command.run("service", "delete", "h1", "--forget-guests", "-f", "json").stdout
     )
     shown = command.run("reservation", "show", "r1").stdout
-    assert "1 place ended with the node that held them" in shown
+    assert "1 place was lost with its node" in shown

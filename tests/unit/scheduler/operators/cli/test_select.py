@@ -126,8 +126,8 @@ def test_a_request_is_said_as_for_capacity(command, database, full, arguments):
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--flavor=1,1,1", "--vcpus=2"], "argument --vcpus: is in place of --flavor"),
-        (["--flavor=1,1,1", "--flavor=2,2,2"], "argument --flavor: a request is for instances of"),
+        (["--flavor=1,1,1", "--vcpus=2"], "argument --vcpus: cannot be used with --flavor"),
+        (["--flavor=1,1,1", "--flavor=2,2,2"], "argument --flavor: may be given once only"),
     ],
     ids=["both", "two"],
 )

@@ -78,7 +78,7 @@ def test_what_is_left_out_is_said(command, report, database):
     report(DOCUMENT | {"moves": 3, "unreadable": 2, "requests": 0, "same": 0, "different": []})
     execute(database, "UPDATE shadow_reports SET written_at = '2026-01-01 00:00:00'")
     text = command.run("shadow", "report").stdout
-    assert "It is not at work: it wrote this at 2026-01-01T00:00:00 UTC" in text
+    assert "The shadow is not at work: it wrote this report at 2026-01-01T00:00:00 UTC" in text
     assert "0 of 0 requests have the same hosts" in text
     assert "3 requests about instances that were there before are left out" in text
     assert "2 decisions that another release has saved are left out" in text
@@ -86,7 +86,7 @@ def test_what_is_left_out_is_said(command, report, database):
 
 
 def test_a_shadow_that_has_begun_has_not_reported_yet(command, report):
-    assert "It has not reported yet" in command.run("shadow", "report").stdout
+    assert "The shadow has not reported yet" in command.run("shadow", "report").stdout
 
 
 def test_without_a_shadow_it_says_what_to_do(command, database):
@@ -97,4 +97,4 @@ def test_without_a_shadow_it_says_what_to_do(command, database):
 def test_an_unreadable_report_costs_no_other(command, report, database):
     report(DOCUMENT)
     execute(database, "UPDATE shadow_reports SET document = '{'")
-    assert "It has not reported yet" in command.run("shadow", "report").stdout
+    assert "The shadow has not reported yet" in command.run("shadow", "report").stdout

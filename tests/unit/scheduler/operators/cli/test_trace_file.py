@@ -105,13 +105,13 @@ def test_progress_is_told_how_many_rows_were_read(path):
         (b"", ": it has no column time, vcpus, memory_mb; there must be"),
         (b"time,vcpus,memory_mb\n0,x,1\n", ": line 2: vcpus is 'x', not a whole number"),
         (b"\xff\xfe", " is neither text in UTF-8 nor SQLite or Parquet"),
-        (b"PAR1 and so on", ": it is no Parquet file: "),
+        (b"PAR1 and so on", ": it is not a Parquet file: "),
         (PACKED[:-9], "cannot read "),
         (PACKED[:-9] + b"\0" * 9, "cannot read "),
         (b"SQLite format 3\0 and so on", "cannot read "),
         (b'{"a": 1}\n', ": line 1 is JSON, but not an event of Google's trace"),
-        (b'{"a": 1\n', ": line 1 is no JSON: "),
-        (json.dumps(EVENTS[0]).encode() + b"\n[]\n", ": line 2 is no object"),
+        (b'{"a": 1\n', ": line 1 is not JSON: "),
+        (json.dumps(EVENTS[0]).encode() + b"\n[]\n", ": line 2 is not a JSON object"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said(path, content, cause):
@@ -126,7 +126,7 @@ def test_files_that_are_not_there_or_have_other_tables_are_refused(path):
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE instances (uuid)")
         connection.commit()
-    assert "it has no tables vm and vmType" in refused(path)
+    assert "it does not have the tables vm and vmType" in refused(path)
 
 
 def test_parquet_without_its_library_says_what_to_install(path, monkeypatch):
@@ -156,7 +156,7 @@ def test_an_empty_file_has_no_columns():
     ("lines", "cause"),
     [
         (["time,vcpus,time"], "line 1 names a column twice"),
-        (["time,vcpus", "0,1,2"], "line 2: it has more values than line 1 has columns"),
+        (["time,vcpus", "0,1,2"], "line 2: there are more values than line 1 has columns"),
         (["time,vcpus", '5,"2'], "line 2: "),
     ],
 )

@@ -73,7 +73,7 @@ def test_the_page_shows_them(page):
 def test_what_would_have_been_enough_comes_first(page):
     text = page("/decisions/2")
     titles = (
-        "Changes of which one would have",
+        "Changes, any of which would have",
         "Nearest hosts",
         "Hosts left by each",
         "Why hosts are",

@@ -125,7 +125,7 @@ def test_a_refusal_has_its_funnel_its_reasons_and_what_would_help(facts, page):
     assert found["explanation"]["reasons"]["RamFilter"] == len(NAMES)
     assert found["explanation"]["near_misses"]
     text = page("/decisions/2")
-    assert "<h2>Changes of which one would have been enough</h2>" in text
+    assert "<h2>Changes, any of which would have been enough</h2>" in text
     assert '<strong>ComputeFilter</strong> <span class="dim">3 hosts</span>' in text
 
 
