@@ -11,10 +11,10 @@ OPTS = [
         help="""
 Weight of how well the free vCPUs, memory and disk of a host match the shape of the instance.
 
-Positive prefers hosts with much left of what is needed most. It packs well where several resources
-run short together, and badly where only one does. 0 disables it. The metadata key
-alignment_weight_multiplier of an aggregate overrides it for the aggregate's hosts; the smallest
-wins where several do.
+A positive weight prefers hosts with much left of the resource that the instance needs most. It
+packs well where several resources run short together, and badly where only one resource does. 0
+disables the weight. The metadata key alignment_weight_multiplier of an aggregate overrides it for
+the hosts of the aggregate; where several aggregates do so, the smallest value is used.
 """,
     )
 ]

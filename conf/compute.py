@@ -17,9 +17,9 @@ OPTS = [
 CPUs of this host for guests without pinned CPUs, such as 4-12,^8,15. The default is all CPUs that
 are online, or none where cpu_dedicated_set is set.
 
-CPUs in neither set are reserved for the host, so that reserved_host_cpus cannot be combined with
-these options. While a CPU of a set is not online, audits fail. Without cpu_dedicated_set the host
-gets no pinned guests.
+CPUs that are in neither cpu_shared_set nor cpu_dedicated_set are reserved for the host, so
+reserved_host_cpus cannot be combined with these options. While a CPU of a set is not online, audits
+fail. Without cpu_dedicated_set the host gets no pinned guests.
 """,
     ),
     cfg.StrOpt(
@@ -27,8 +27,8 @@ gets no pinned guests.
         help="""
 CPUs of this host for pinned guests, such as 4-12,^8,15. It must not overlap cpu_shared_set.
 
-Without any of the two sets, guests are pinned to CPUs that other guests share; use aggregates to
-separate the two kinds of guests.
+If neither set is given, guests are pinned to CPUs that other guests share; use aggregates to
+separate guests with and without pinned CPUs.
 """,
     ),
 ]

@@ -12,10 +12,11 @@ def _ratio(resource: str, initial: float) -> list[cfg.Opt]:
             min=0.0,
             mutable=True,
             help=f"""
-Over-commit ratio of {resource}: units that instances may use for each unit of the host.
+Over-commit ratio of {resource}: the number of units that instances may use for each unit of the
+host.
 
-If set, every audit writes it. Unset or 0.0, the row keeps its ratio, which starts as
-initial_{resource}_allocation_ratio and may be changed by an operator.
+If set, every audit writes this ratio. If unset or 0.0, the row of the host keeps its ratio, which
+starts as initial_{resource}_allocation_ratio and may be changed by an operator.
 """,
         ),
         cfg.FloatOpt(
@@ -74,18 +75,19 @@ OPTS = [
     cfg.StrOpt(
         "vcpu_pin_set",
         help="CPUs of this host for all guests, pinned or not, such as 4-12,^8,15. The default is"
-        " all CPUs that are online. Deprecated by, and not to be combined with, [compute]"
-        " cpu_shared_set and cpu_dedicated_set.",
+        " all CPUs that are online. Deprecated: use [compute] cpu_shared_set and"
+        " cpu_dedicated_set instead, which cannot be combined with this option.",
     ),
     cfg.ListOpt(
         "compute_monitors",
         default=[],
         help="""
 Monitors whose metrics are stored in the rows of this agent's nodes, for MetricsFilter and
-MetricsWeigher: names in the namespace berthmaster.compute_agent.monitors, one per prefix.
+MetricsWeigher: names in the namespace berthmaster.compute_agent.monitors, one monitor for each
+prefix.
 
-cpu.virt_driver, or virt_driver, measures the use of the CPUs. With it every audit writes the rows
-of the nodes, since its metrics always change.
+cpu.virt_driver, or virt_driver, measures the use of the CPUs. With this monitor, every audit writes
+the rows of the nodes, since its metrics always change.
 """,
     ),
     cfg.MultiOpt(
@@ -95,7 +97,7 @@ of the nodes, since its metrics always change.
 Memory pages of a NUMA cell that guests do not get, such as node:0,size:2048,count:64; may be given
 several times.
 
-The size is in KiB or has a unit, such as 2MB; it may be that of ordinary pages. Cells and sizes
+The size is in KiB or has a unit, such as 2MB; it may be the size of ordinary pages. Cells and sizes
 that this host does not have are ignored, so that hosts can share a file.
 """,
     ),
@@ -109,10 +111,10 @@ AGENT_OPTS = [
         min=1,
         mutable=True,
         help="""
-Seconds after which an audit writes the row of a node although nothing has changed.
+Seconds after which an audit writes the row of a node even if nothing has changed.
 
-Readers see that the row is still valid, and schedulers without claims drop what they consumed for
-instances that were never built. Other audits without changes write nothing.
+Readers then see that the row is still valid, and schedulers without claims give back what they
+consumed for instances that were never built. Other audits without changes write nothing.
 """,
     ),
     cfg.BoolOpt(
@@ -120,7 +122,7 @@ instances that were never built. Other audits without changes write nothing.
         default=False,
         mutable=True,
         help="""
-Allow operators to start, reboot and shut down hosts through the agent, if its driver can.
+Allow operators to start, reboot and shut down hosts through the agent, if its driver can do so.
 
 Every client of the broker may then do so; the guests of such a host are stopped.
 """,

@@ -115,8 +115,9 @@ def none_found(program: str) -> str:
     """Return the notice that no default configuration file was found, with the names looked for."""
     names = [name + ending for name in (PROJECT, program) for ending in (".conf", ".conf.d")]
     return (
-        f"there is no configuration, so the defaults are used: no {', '.join(dict.fromkeys(names))}"
-        f" in {', '.join(DIRECTORIES)}; name another with --config-file, --config-dir or --cloud"
+        "there is no configuration file, so the defaults are used: no"
+        f" {', '.join(dict.fromkeys(names))} in {', '.join(DIRECTORIES)}; name a file with"
+        " --config-file, a directory with --config-dir or a cloud with --cloud"
     )
 
 

@@ -11,9 +11,9 @@ OPTS = [
         help="""
 Save each decision in the database with all its inputs, so that it can be explained and replayed.
 
-Decisions are written in the background, shortly after the answer. While the database is down they
-wait in memory, up to a limit, and are lost beyond it; requests never wait. If disabled, saved
-decisions are still deleted after max_age.
+Decisions are written in the background, shortly after the answer. While the database is down,
+decisions wait in memory up to a limit; further decisions are lost. Requests never wait for this. If
+disabled, saved decisions are still deleted after max_age.
 """,
     ),
     cfg.IntOpt(
@@ -23,7 +23,8 @@ decisions are still deleted after max_age.
         help="""
 Seconds for which a decision is saved.
 
-Saved requests contain ids of projects and users: lower it where these must be deleted earlier.
+Saved requests contain ids of projects and users: lower this value if such ids must be deleted
+earlier.
 """,
     ),
     cfg.IntOpt(

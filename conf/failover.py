@@ -9,37 +9,44 @@ OPTS = [
         "protect",
         default="none",
         choices=[
-            ("none", "only instances whose flavors say so"),
-            ("preferred", "a standby where there is room; without one an instance is placed, too"),
+            ("none", "only instances whose flavors ask for a standby"),
+            (
+                "preferred",
+                (
+                    "instances get a standby where there is room, and are placed without a standby"
+                    " elsewhere"
+                ),
+            ),
             ("required", "an instance without a standby is not placed"),
         ],
         help="""
 Which instances get a standby: room on a host of another failure domain.
 
 If the failure domain of an instance dies, its evacuation finds this room free. The extra spec
-berthmaster:failover of a flavor says it for its instances: none, preferred or required. Standbys
-need claims and the filters that bound vCPUs, memory and disk. A change is about instances that are
-placed or moved afterwards; those that have a standby keep it until they end.
+berthmaster:failover of a flavor sets the same for the instances of the flavor: none, preferred or
+required. Standbys need claims and the filters that bound vCPUs, memory and disk. A change applies
+to instances that are placed or moved afterwards; instances with a standby keep it until they end.
 """,
     ),
     cfg.ListOpt(
         "projects",
         default=[],
         help="""
-The ids of the projects whose instances protect is about.
+Ids of the projects to whose instances the option protect applies.
 
-Empty means all projects. Flavors with the extra spec berthmaster:failover count for all projects.
+Empty means all projects. The extra spec berthmaster:failover of a flavor applies to all projects.
 """,
     ),
     cfg.BoolOpt(
         "keeper",
         default=True,
         help="""
-Let this scheduler keep standbys where they hold: make those that lack, and end those of instances
-that are gone.
+Let this scheduler keep the standbys right: make standbys that are missing, move those that no
+longer hold, and end the standbys of instances that are gone.
 
-One scheduler of all does so at a time. If none may, room that is held for instances that are gone
-is never given back. Without any instance to protect it costs a query for each interval.
+Only one of the schedulers does this at a time. If no scheduler may do this, room that is held for
+instances that are gone is never given back. If there is no instance to protect, the keeper costs
+one query for each interval.
 """,
     ),
     cfg.IntOpt(
@@ -49,7 +56,7 @@ is never given back. Without any instance to protect it costs a query for each i
         help="""
 Seconds between two looks of the keeper at all standbys.
 
-This is about how long an instance may be without a standby after its host, or that of its standby,
+An instance may be without a standby for about this time after its host, or the host of its standby,
 has changed.
 """,
     ),

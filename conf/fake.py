@@ -9,17 +9,17 @@ OPTS = [
         "hosts",
         default=1,
         min=1,
-        help="Number of hosts. One has the name in [DEFAULT] host; several have suffixes such as"
-        " -0001, each with a service row of its own.",
+        help="Number of hosts. A single host has the name in [DEFAULT] host; several have"
+        " suffixes such as -0001, and each has a service row of its own.",
     ),
     cfg.IntOpt(
         "nodes",
         default=1,
         min=0,
         mutable=True,
-        help="Number of nodes of each host. One has the name of its host; several have suffixes"
-        " such as -node-0001. Changed while the agent runs, nodes are added or deleted by the next"
-        " audit.",
+        help="Number of nodes of each host. A single node has the name of its host; several have"
+        " suffixes such as -node-0001. If the number changes while the agent runs, the next"
+        " audit adds or deletes nodes.",
     ),
     cfg.IntOpt(
         "guests",
@@ -35,7 +35,7 @@ OPTS = [
         "numa_cells",
         default=0,
         min=0,
-        help="Number of NUMA cells with the CPUs and the memory of each node; 0 for a node"
-        " without.",
+        help="Number of NUMA cells that share the CPUs and the memory of each node; 0 for nodes"
+        " without NUMA cells.",
     ),
 ]

@@ -24,8 +24,9 @@ def _multiplier(name: str, default: float, what: str, least: float | None = None
         help=f"""
 Weight of {what}.
 
-Positive prefers more of it, negative less, 0 leaves it out. The metadata key of the same name on an
-aggregate overrides it for that aggregate's hosts; the smallest wins where several do.
+A positive weight prefers hosts with more of this, a negative weight hosts with less; 0 disables the
+weight. The metadata key of the same name on an aggregate overrides the weight for the hosts of the
+aggregate; where several aggregates do so, the smallest value is used.
 """,
     )
 
@@ -36,11 +37,11 @@ OPTS = [
         default=["scheduler.filters.all_filters"],
         deprecated_opts=formerly("scheduler_available_filters"),
         help="""
-Dotted paths of more filter classes, or of functions that return some, which enabled_filters may
-name by class name.
+Dotted paths of further filter classes, or of functions that return filter classes, which
+enabled_filters may name by class name.
 
 All filters in the namespace berthmaster.scheduler.filters are always available; a path that ends in
-all_filters (also nova.scheduler.filters.all_filters) stands for these.
+all_filters (also nova.scheduler.filters.all_filters) stands for all of these filters.
 """,
     ),
     cfg.ListOpt(
@@ -56,7 +57,7 @@ all_filters (also nova.scheduler.filters.all_filters) stands for these.
 Filters that a host must pass, in this order: names in the namespace
 berthmaster.scheduler.filters, class names from available_filters, or dotted paths of classes.
 
-The order only decides which filter is named when a host is refused. RamFilter, CoreFilter and
+The order decides only which filter is named when a host is refused. RamFilter, CoreFilter and
 DiskFilter bound the memory, vCPUs and disk of hosts. Nova's lists since Pike lack them; see
 [claims] bounded_resources.
 """,
@@ -82,8 +83,9 @@ DiskFilter bound the memory, vCPUs and disk of hosts. Nova's lists since Pike la
         default=["scheduler.weighers.all_weighers"],
         deprecated_opts=formerly("scheduler_weight_classes"),
         help="Weighers: names in the namespace berthmaster.scheduler.weighers or dotted paths of"
-        " classes. A path that ends in all_weighers (also nova.scheduler.weights.all_weighers)"
-        " stands for all installed ones but the cost functions of least_cost_functions.",
+        " classes. A path that ends in all_weighers (also"
+        " nova.scheduler.weights.all_weighers) stands for all installed weighers except the"
+        " cost functions of least_cost_functions.",
     ),
     cfg.IntOpt(
         "host_subset_size",
@@ -93,20 +95,23 @@ DiskFilter bound the memory, vCPUs and disk of hosts. Nova's lists since Pike la
         help="""
 Choose at random among this many of the best hosts. 0 counts as 1, as up to Newton.
 
-1 always chooses the best. More make it rarer that two schedulers choose the same host at the same
-time, for a choice that is not the best.
+With 1, the best host is always chosen. With more, two schedulers choose the same host at the same
+time less often, but the choice is not always the best.
 """,
     ),
     cfg.BoolOpt(
         "shuffle_best_same_weighed_hosts",
         default=False,
-        help="Choose at random among hosts of exactly the same, best weight instead of the first.",
+        help=(
+            "Choose at random among the hosts that share the best weight exactly, instead of the"
+            " first of these hosts."
+        ),
     ),
     cfg.StrOpt(
         "image_properties_default_architecture",
         choices=ARCHITECTURES,
-        help="Architecture of images without the property hw_architecture, such as x86_64. Unset,"
-        " they may be placed on hosts of any architecture.",
+        help="Architecture of images without the property hw_architecture, such as x86_64. If"
+        " unset, instances of such images may be placed on hosts of any architecture.",
     ),
     _multiplier("ram_weight_multiplier", 1.0, "free memory in MB"),
     _multiplier("cpu_weight_multiplier", 1.0, "free vCPUs, over-commit included"),
@@ -132,8 +137,9 @@ time, for a choice that is not the best.
         help="""
 Weight against builds that failed on a host since its last success.
 
-Positive avoids hosts with failures, 0 ignores them. The metadata key of the same name of an
-aggregate overrides it for the aggregate's hosts; the smallest wins where several do.
+A positive weight avoids hosts with failures, 0 ignores failures. The metadata key of the same name
+of an aggregate overrides the weight for the hosts of the aggregate; where several aggregates do so,
+the smallest value is used.
 """,
     ),
     _multiplier(
@@ -150,26 +156,27 @@ aggregate overrides it for the aggregate's hosts; the smallest wins where severa
     cfg.ListOpt(
         "image_props_weight_setting",
         default=[],
-        help="Image properties for image_props_weight_multiplier, as name=ratio. Empty, all"
-        " properties count with a ratio of 1.",
+        help="Image properties for image_props_weight_multiplier, each as name=ratio. If the list"
+        " is empty, all properties count with a ratio of 1.",
     ),
     cfg.IntOpt(
         "max_io_ops_per_host",
         default=8,
         min=0,
         deprecated_opts=formerly("max_io_ops_per_host"),
-        help="Instances with input and output on a host (being built, resized, migrated, saved as"
-        " an image, rescued or unshelved) from which IoOpsFilter and AggregateIoOpsFilter refuse"
-        " it. The metadata key of the same name of an aggregate overrides it for the latter.",
+        help="Number of instances busy with input and output (being built, resized, migrated,"
+        " saved as an image, rescued or unshelved) at which IoOpsFilter and"
+        " AggregateIoOpsFilter refuse a host. The metadata key of the same name of an"
+        " aggregate overrides the number for AggregateIoOpsFilter.",
     ),
     cfg.IntOpt(
         "max_instances_per_host",
         default=50,
         min=1,
         deprecated_opts=formerly("max_instances_per_host"),
-        help="Instances of a host, stopped ones included, from which NumInstancesFilter and"
-        " AggregateNumInstancesFilter refuse it. The metadata key of the same name of an aggregate"
-        " overrides it for the latter.",
+        help="Number of instances, stopped instances included, at which NumInstancesFilter and"
+        " AggregateNumInstancesFilter refuse a host. The metadata key of the same name of an"
+        " aggregate overrides the number for AggregateNumInstancesFilter.",
     ),
     cfg.ListOpt(
         "isolated_images",
@@ -200,17 +207,20 @@ aggregate overrides it for the aggregate's hosts; the smallest wins where severa
         "aggregate_image_properties_isolation_separator",
         default=".",
         deprecated_opts=formerly("aggregate_image_properties_isolation_separator"),
-        help="What separates aggregate_image_properties_isolation_namespace from the property.",
+        help=(
+            "Text between aggregate_image_properties_isolation_namespace and the name of the"
+            " property."
+        ),
     ),
     cfg.BoolOpt(
         "track_instance_changes",
         default=True,
         deprecated_opts=formerly("scheduler_tracks_instance_changes"),
-        help="Process the casts of Nova's compute services about the instances of their hosts. The"
-        " scheduler then reads the rows of such a host again, and releases the claim of an"
-        " instance that the host has deleted. Which instances a host has, only rows and claims"
-        " say. It makes little difference where all hosts run berthmaster-agent, which reports"
-        " changes itself.",
+        help="Process the casts of Nova's compute services about the instances of their hosts."
+        " The scheduler then reads the rows of such a host again, and releases the claim of"
+        " an instance that the host has deleted. The casts never tell the scheduler which"
+        " instances a host has; rows and claims do. This option makes little difference"
+        " where all hosts run berthmaster-agent, which reports changes itself.",
     ),
     cfg.ListOpt(
         "least_cost_functions",
@@ -223,9 +233,9 @@ aggregate overrides it for the aggregate's hosts; the smallest wins where severa
         "compute_fill_first_cost_fn_weight",
         default=-1.0,
         deprecated_opts=formerly("compute_fill_first_cost_fn_weight"),
-        help="Cost of a MB of free memory, for compute_fill_first_cost_fn. The host with the least"
-        " cost is chosen: negative spreads instances over the hosts, positive fills one host after"
-        " the other.",
+        help="Cost of a MB of free memory, for compute_fill_first_cost_fn. The host with the"
+        " least cost is chosen: a negative cost spreads instances over the hosts, a positive"
+        " cost fills one host after the other.",
     ),
     cfg.FloatOpt(
         "noop_cost_fn_weight",

@@ -25,7 +25,7 @@ def weighted_size(text: str) -> WeightedSize:
     if max(vcpus, memory, disk) > _MAX or weight > _MAX:
         raise ValueError(f"{text!r} has a number above {_MAX}")
     if not (vcpus or memory or disk) or not weight:
-        raise ValueError(f"{text!r} takes nothing of a host, or its weight is 0")
+        raise ValueError(f"{text!r} needs no resources of a host, or its weight is 0")
     return vcpus, memory, 1024 * disk, weight
 
 
@@ -36,11 +36,12 @@ OPTS = [
         help="""
 Weight of how little room for usual flavors an instance takes from a host.
 
-Positive prefers hosts on which placing the instance costs the fewest copies of the flavors that are
-usually asked for, and so fills gaps that nothing else fits into. Use it alone: with 0 for the
-weights of CPU, memory and disk. It packs, so a single host failure hits more instances than with
-the default weights. 0 disables it. The metadata key flavor_mix_weight_multiplier of an aggregate
-overrides it for the aggregate's hosts; the smallest wins where several do.
+A positive weight prefers hosts on which placing the instance costs the fewest copies of the flavors
+that are usually requested, and so fills gaps into which nothing else fits. Use this weight alone:
+set the weights of CPU, memory and disk to 0. It packs instances, so that the failure of a single
+host hits more instances than with the default weights. 0 disables the weight. The metadata key
+flavor_mix_weight_multiplier of an aggregate overrides it for the hosts of the aggregate; where
+several aggregates do so, the smallest value is used.
 """,
     ),
     cfg.ListOpt(
@@ -49,12 +50,12 @@ overrides it for the aggregate's hosts; the smallest wins where several do.
         default=[],
         sample_default="",
         help="""
-Sizes that are usually asked for, in place of those of saved decisions.
+Sizes that are usually requested, instead of the sizes of saved decisions.
 
-Each is VCPUS:MEMORY_MB[:DISK_GB][=WEIGHT], as in 1:2048:10=5, 4:8192:40=2; the weights say how
-often, compared with each other, 1 where none is given. Empty means that schedulers count what was
-asked for, as [decisions] keep and half_life say; before there are decisions, the sizes of the
-instances that there are count.
+Each size is VCPUS:MEMORY_MB[:DISK_GB][=WEIGHT], as in 1:2048:10=5, 4:8192:40=2; the weight says how
+often the size is requested, compared with the other sizes (default: 1). Empty means that schedulers
+count the requested sizes, as [decisions] keep and half_life say; before there are decisions, the
+sizes of the existing instances count.
 """,
     ),
     cfg.IntOpt(

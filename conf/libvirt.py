@@ -22,15 +22,15 @@ OPTS = [
         "call_timeout",
         default=60,
         min=1,
-        help="Seconds after which a call to libvirt that is made once per connection counts as"
-        " hung: reading the capabilities of a host can take more than ten seconds.",
+        help="Seconds after which a call to libvirt that the agent makes once per connection"
+        " counts as hung. Reading the capabilities of a host can take more than ten seconds.",
     ),
     cfg.IntOpt(
         "poll_timeout",
         default=10,
         min=1,
         help="Seconds after which any other call to libvirt counts as hung. Calls should take"
-        " milliseconds. While one hangs the host gets no new instances.",
+        " milliseconds. While a call hangs, the host gets no new instances.",
     ),
     cfg.IntOpt(
         "keepalive_interval",
@@ -43,35 +43,41 @@ OPTS = [
         "keepalive_count",
         default=2,
         min=1,
-        help="Keepalive messages without response after which a connection to libvirt is lost.",
+        help=(
+            "Number of keepalive messages without a response after which a connection to libvirt"
+            " counts as lost."
+        ),
     ),
     cfg.IntOpt(
         "reconnect_interval",
         default=5,
         min=1,
-        help="Seconds between attempts to reach a libvirt that is gone, doubled up to a minute.",
+        help=(
+            "Seconds between attempts to reach libvirt after its connection was lost, doubled"
+            " with each attempt up to a minute."
+        ),
     ),
     cfg.BoolOpt(
         "cpu_power_management",
         default=False,
         help="Whether Nova's compute service switches CPUs of [compute] cpu_dedicated_set off"
-        " while no guest uses them. Then all CPUs of that set count, online or not. The agent"
-        " itself switches no CPU.",
+        " while no guest uses them. If so, all CPUs of that set count, online or not. The"
+        " agent itself switches no CPU.",
     ),
     cfg.IntOpt(
         "file_backed_memory",
         default=0,
         min=0,
-        help="Memory in MB of all guests where it is backed by files (memory_backing_dir of"
-        " qemu.conf). It replaces the host's memory; 0 disables it.",
+        help="Memory in MB for all guests, if their memory is backed by files (memory_backing_dir"
+        " of qemu.conf). This value replaces the memory of the host; 0 disables it.",
     ),
     cfg.StrOpt(
         "images_type",
         default="default",
         choices=("raw", "flat", "qcow2", "lvm", "rbd", "ploop", "default"),
-        help="Storage of the disks of guests on this host. With lvm or rbd the agent reports the"
+        help="Storage of the disks of guests on this host. With lvm or rbd, the agent reports the"
         " size of the volume group or of the Ceph cluster, for which it runs vgs or ceph;"
-        " otherwise that of the file system of instances_path.",
+        " otherwise it reports the size of the file system of instances_path.",
     ),
     cfg.StrOpt(
         "images_volume_group", help="LVM volume group of the disks of guests, for images_type lvm."

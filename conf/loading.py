@@ -80,11 +80,11 @@ _LOCATION = re.compile(
     r" is not valid: (?P<why>.*)",
     re.DOTALL,
 )
-UNKNOWN_NAME = "a $ in it is followed by the name of no option; a $ that means itself is written $$"
+UNKNOWN_NAME = "the text after a $ is not the name of an option; write a literal $ as $$"
 BYTE_ORDER_MARK = "the file begins with a byte order mark: save it as UTF-8 without one"
 AMBIGUOUS = (
-    "its password cannot be told from its host; write in user name and password @ as %40, : as %3A,"
-    " / as %2F, ? as %3F and # as %23, and an @ elsewhere as %40, too"
+    "the password cannot be distinguished from the host; in the user name and the password, write"
+    " @ as %40, : as %3A, / as %2F, ? as %3F and # as %23, and write an @ elsewhere as %40, too"
 )
 # What columns and dates can be computed with: as seconds it is 68 years.
 LARGEST = 2**31 - 1
@@ -135,8 +135,9 @@ def parse(
     """Parse argv and the files it names, again if need be."""
     if refused := config_files.unreadable(program, argv, only_named):
         raise ConfigError(
-            f"this user may not read {', '.join(map(config_files.with_readers, refused))}: run it"
-            " as a user who may, or name files of your own with --config-file and --config-dir"
+            f"this user may not read {', '.join(map(config_files.with_readers, refused))}: run the"
+            " program as a user who may read them, or name files of your own with --config-file"
+            " and --config-dir"
         )
     # By default oslo.config looks for both.
     places: Any = {"default_config_files": [], "default_config_dirs": []} if only_named else {}

@@ -31,9 +31,9 @@ def start(conf: cfg.ConfigOpts, program: str, version: str) -> None:
     follow_nova(conf)
     if conf.log_config_append and not _lets_info_through():
         print(
-            f"{program}: nothing of level INFO is logged, so that decisions are missing in the log:"
-            f" give {conf.log_config_append} a logger with qualname = scheduler, and one with"
-            " qualname = compute_agent for agents",
+            f"{program}: no messages of level INFO are logged, so that decisions are missing in"
+            f" the log: give {conf.log_config_append} a logger with qualname = scheduler, and one"
+            " with qualname = compute_agent for agents",
             file=sys.stderr,
         )
 

@@ -32,8 +32,8 @@ Keys that select devices (all given keys must match; without any, every device d
 Properties that requests may ask for: physical_network (null for none), trusted, remote_managed
 (never a physical function) and live_migratable.
 
-managed, resource_class and traits of a nova.conf are ignored. one_time_use = true is refused, since
-the use of devices is not recorded.
+The keys managed, resource_class and traits of a nova.conf are ignored. one_time_use = true is
+refused, since the use of devices is not recorded.
 
 For example: {"vendor_id": "8086", "product_id": "10ed", "physical_network": "physnet1"}
 """,

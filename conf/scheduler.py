@@ -17,8 +17,8 @@ dotted path of a class.
 
 filter_scheduler filters and weighs; caching_scheduler does the same on a view of the hosts that is
 up to driver_task_period old; chance_scheduler draws any host that is up; simple_scheduler takes the
-host with the fewest vCPUs in use; multi leaves requests to other drivers, by what they ask for;
-fake answers every request with no host at all.
+host with the fewest vCPUs in use; multi passes each request to another driver, by what the request
+asks for; fake answers every request without a host.
 """,
     ),
     cfg.StrOpt(
@@ -26,21 +26,23 @@ fake answers every request with no host at all.
         mutable=True,
         default="filter_scheduler",
         deprecated_opts=formerly("compute_scheduler_driver"),
-        help="Driver to which multi leaves requests for instances: for vCPUs or memory.",
+        help="Driver to which multi passes requests for instances, which ask for vCPUs or memory.",
     ),
     cfg.StrOpt(
         "volume_scheduler_driver",
         mutable=True,
         default="chance_scheduler",
         deprecated_opts=formerly("volume_scheduler_driver"),
-        help="Driver to which multi leaves requests for volumes: for disk and nothing else.",
+        help="Driver to which multi passes requests for volumes, which ask for disk only.",
     ),
     cfg.StrOpt(
         "default_scheduler_driver",
         mutable=True,
         default="chance_scheduler",
         deprecated_opts=formerly("default_scheduler_driver"),
-        help="Driver to which multi leaves requests that ask for nothing.",
+        help=(
+            "Driver to which multi passes requests that ask for neither vCPUs nor memory nor disk."
+        ),
     ),
     cfg.IntOpt(
         "driver_task_period",
@@ -56,7 +58,10 @@ fake answers every request with no host at all.
         default=16,
         min=1,
         deprecated_opts=formerly("max_cores"),
-        help="Most vCPUs that simple_scheduler puts on a host, whatever CPUs it has.",
+        help=(
+            "Maximum number of vCPUs that simple_scheduler puts on a host, whatever the number of"
+            " its CPUs."
+        ),
     ),
     cfg.BoolOpt(
         "skip_isolated_core_check",
@@ -69,15 +74,18 @@ fake answers every request with no host at all.
         "default_schedule_zone",
         mutable=True,
         deprecated_opts=formerly("default_schedule_zone"),
-        help="Zone in which simple_scheduler places instances that ask for none; unset, any.",
+        help=(
+            "Zone in which simple_scheduler places instances that request no zone. If unset, they"
+            " may be placed in any zone."
+        ),
     ),
     cfg.IntOpt(
         "max_placement_results",
         default=1000,
         min=1,
-        help="Maximum number of candidates that Placement names when it is asked about all hosts:"
-        " for requests of traits or resources that only Placement knows, and after it has refused"
-        " chosen hosts.",
+        help="Maximum number of candidates that Placement returns when it is asked about all"
+        " hosts: for requests of traits or resources that only Placement knows, and after"
+        " Placement has refused chosen hosts.",
     ),
     cfg.BoolOpt(
         "query_placement_for_image_type_support",
@@ -109,16 +117,17 @@ fake answers every request with no host at all.
         "placement_aggregate_required_for_tenants",
         mutable=True,
         default=False,
-        help="Refuse projects without an aggregate for limit_tenants_to_placement_aggregate;"
-        " otherwise they may use any host.",
+        help="Refuse requests of projects that have no aggregate for"
+        " limit_tenants_to_placement_aggregate; otherwise such projects may use any host.",
     ),
     cfg.BoolOpt(
         "enable_isolated_aggregate_filtering",
         mutable=True,
         default=False,
         help="Keep instances away from the hosts of aggregates with the metadata trait:NAME ="
-        " required, unless the flavor or image requires the same trait; those that require it are"
-        " placed there only. If disabled, they are refused, since hosts have no traits here.",
+        " required, unless the flavor or image requires the same trait; instances that"
+        " require the trait are placed on these hosts only. If disabled, such instances are"
+        " refused, since hosts have no traits here.",
     ),
     cfg.IntOpt(
         "workers",
@@ -127,7 +136,8 @@ fake answers every request with no host at all.
         help="""
 Number of scheduler processes on this machine.
 
-Each has its own host cache. One process handles hundreds of requests a second; more use more cores.
+Each process has its own host cache. One process handles hundreds of requests a second; more
+processes use more cores.
 """,
     ),
     cfg.IntOpt(
@@ -135,19 +145,19 @@ Each has its own host cache. One process handles hundreds of requests a second; 
         default=3,
         min=1,
         deprecated_opts=formerly("scheduler_max_attempts"),
-        help="Maximum number of hosts on which an instance is tried, the first included. One less"
-        " is the number of alternates for callers that ask for them.",
+        help="Maximum number of hosts on which an instance is tried, the first host included."
+        " Callers that ask for alternates get one host less than this.",
     ),
     cfg.FloatOpt(
         "view_max_age",
         sample_default="1 with claims, 0 without",
         min=0.0,
         help="""
-Age in seconds up to which the host cache is used without asking the database for changes. 0 asks
-before every decision; concurrent requests share a query.
+Age in seconds up to which the host cache is used without asking the database for changes. With 0,
+the database is asked before every decision; concurrent requests share a query.
 
-With claims an outdated host cache only costs another attempt, and changes are pushed to all
-schedulers anyway. Without claims it costs double bookings.
+With claims, an outdated host cache only costs another attempt, and changes are pushed to all
+schedulers anyway. Without claims, an outdated host cache causes double bookings.
 """,
     ),
     cfg.IntOpt(
@@ -160,16 +170,16 @@ schedulers anyway. Without claims it costs double bookings.
         "request_timeout",
         default=50,
         min=1,
-        help="Seconds after which a request that waits for the database is answered with an error."
-        " It should be a little less than the rpc_response_timeout of callers.",
+        help="Seconds after which a request that waits for the database is answered with an"
+        " error. The value should be a little less than the rpc_response_timeout of callers.",
     ),
     cfg.StrOpt(
         "cell_uuid",
         help="""
 UUID of the Nova cell of all hosts of this database.
 
-It is part of the answers to conductors, which compare it with the cell of an instance that moves.
-Unset, hosts match any cell that a conductor requests.
+The UUID is part of the answers to conductors, which compare it with the cell of an instance that
+moves. If unset, hosts match any cell that a conductor requests.
 """,
     ),
     cfg.IntOpt(
@@ -177,10 +187,11 @@ Unset, hosts match any cell that a conductor requests.
         default=30,
         min=1,
         help="""
-Requests that one process takes from the broker at a time.
+Number of requests that one process takes from the broker at a time.
 
-Taken requests without an answer are lost when the process is killed; those in the broker are not.
-The maximum is executor_thread_pool_size; above rpc_conn_pool_size answers wait for each other.
+Requests that were taken but not answered are lost when the process is killed; requests that are
+still in the broker are not. The maximum is executor_thread_pool_size; above rpc_conn_pool_size,
+answers wait for each other.
 """,
     ),
 ]

@@ -15,9 +15,9 @@ OPTS = [
         help="""
 Name of this service on the message bus and in the database.
 
-It names the agent's compute nodes and its service, and conductors address the compute service by
-it. It need not resolve, but must never change and must differ from the names of all other hosts in
-more than letter case.
+The agent's compute nodes and its service have this name, and conductors use it to address the
+compute service. The name need not resolve, but must never change, and must differ from the names of
+all other hosts by more than letter case.
 """,
     ),
     cfg.IPOpt(
@@ -44,9 +44,9 @@ more than letter case.
         help="""
 Seconds since its last heartbeat after which a service counts as down.
 
-Hosts whose service is down get no instances. If not larger than report_interval, int(2.5 x
-report_interval) is used. Raise it if a slow database delays heartbeats; lower it to notice dead
-hosts sooner. Only the database's clock is used.
+Hosts whose service is down get no instances. If the value is not larger than report_interval,
+int(2.5 x report_interval) is used. Raise the value if a slow database delays heartbeats; lower it
+to notice dead hosts sooner. Only the clock of the database is used.
 """,
     ),
     cfg.StrOpt(
@@ -55,20 +55,20 @@ hosts sooner. Only the database's clock is used.
         choices=[
             ("eventlet", "green threads in one native thread"),
             ("threading", "native threads"),
-            ("auto", "the default, as if the option was not set"),
+            ("auto", "the default, as if the option were not set"),
         ],
         help="""
 Concurrency model of the process.
 
-Read before anything else is imported, from the environment variable
+The option is read before anything else is imported, from the environment variable
 BERTHMASTER_CONCURRENCY_BACKEND, then from the configuration files. eventlet uses less memory with
-many requests in flight; threading is what its upstream recommends for the future.
+many requests in flight; threading is what the developers of eventlet recommend for the future.
 """,
     ),
     cfg.StrOpt(
         "default_availability_zone",
         default="nova",
-        help="Availability zone of hosts that are in none by an aggregate.",
+        help="Availability zone of hosts that no aggregate puts into a zone.",
     ),
 ]
 

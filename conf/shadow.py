@@ -9,12 +9,13 @@ OPTS = [
         "config",
         default="",
         help="""
-Configuration file by which each request is decided once more, after it was answered.
+Configuration file with which each request is decided a second time, after it was answered.
 
-Nothing is claimed by it. A process of its own follows the saved decisions ([decisions] keep), with
-the filters and weighers of that file, on the hosts as they would be had these decided since it
-began; 'berthmaster shadow report' shows what is different. Of several schedulers with this option
-one does so at a time. Empty disables it.
+The second decision claims nothing. A separate process, the shadow, follows the saved decisions
+([decisions] keep) with the filters and weighers of this file, on the hosts as they would be if this
+file had decided since the shadow began; 'berthmaster shadow report' shows the differences. Of
+several schedulers with this option, only one has a shadow at a time. An empty value disables the
+shadow.
 """,
     )
 ]

@@ -42,21 +42,21 @@ Address on which this daemon serves Prometheus metrics (/metrics) and its health
 HTTP: host:port, such as 127.0.0.1:9399 or [::1]:9399. Empty disables it.
 
 There is neither TLS nor a login: use a loopback address or a management network. With [scheduler]
-workers = N each process serves its own metrics, on the first free of N ports from this one on,
-which it logs. A daemon without a free port does not start. Scheduler and agent on one machine need
-different ports.
+workers = N, each process serves its own metrics on the first free port among the N ports that begin
+with this one, and logs which port it uses. A daemon without a free port does not start. A scheduler
+and an agent on one machine need different ports.
 """,
     ),
     cfg.BoolOpt(
         "pages",
         default=False,
         help="""
-Serve pages for a browser there, too, at / and below: the fleet, hosts, decisions with their
-reasons, capacity and claims. Of schedulers only; agents ignore it.
+Serve pages for a browser at the same address, too, at / and below: the fleet, hosts, decisions with
+their reasons, capacity and claims. Only schedulers serve pages; agents ignore this option.
 
-The pages are read-only and made from the database by a process of their own, which the first
-request starts. They show names of hosts, projects and instances to whoever can reach [status] bind,
-without a login: keep that on a loopback address, behind a proxy that asks for one.
+The pages are read-only. A separate process, which the first request starts, makes them from the
+database. They show names of hosts, projects and instances to whoever can reach [status] bind,
+without a login: keep [status] bind on a loopback address, behind a proxy that asks for a login.
 """,
     ),
 ]

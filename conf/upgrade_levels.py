@@ -41,11 +41,12 @@ OPTS = [
         sample_default="<none: the newest>",
         help=f"""
 Newest version of the scheduler's RPC interface that callers may use: 4.0, 4.3, 4.4 or 4.5, a
-release ({_NAMES}) or auto, which is no limit.
+release ({_NAMES}) or auto, which sets no limit.
 
-It is for callers: conductors, and our own command and client. Below 4.5 they get neither
-alternates nor zones, below 4.4 a request for several instances does not say which. For the daemons
-it has no effect: a scheduler answers all versions from 4.0 to 4.5.
+The option is for callers: conductors, and our own command and client. Below 4.5, callers get
+neither alternates nor zones; below 4.4, a request for several instances does not name the
+instances. The option has no effect on the daemons: a scheduler answers all versions from 4.0 to
+4.5.
 """,
     )
 ]

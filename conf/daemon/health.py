@@ -56,7 +56,9 @@ class Health:
     def collect(self) -> Iterable[GaugeMetricFamily]:
         """Yield the results as a metric of Prometheus."""
         gauge = GaugeMetricFamily(
-            "berthmaster_healthy", "1 if a part that the daemon needs is healthy.", labels=["part"]
+            "berthmaster_healthy",
+            "1 if this part of the daemon, or a service that the daemon needs, is healthy.",
+            labels=["part"],
         )
         for name, finding in self.findings().items():
             gauge.add_metric([name], float(finding.healthy))

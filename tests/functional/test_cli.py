@@ -21,7 +21,7 @@ from tests.fixtures.deployment import Deployment, a_fleet
 from tests.numa import a_topology
 
 # On a machine without any.
-NO_CONFIGURATION = re.compile("^berthmaster: there is no configuration, so the defaults .*\n")
+NO_CONFIGURATION = re.compile("^berthmaster: there is no configuration file, so the defaults .*\n")
 AT_ONCE = re.compile(
     r"8 callers ask at once for (\d+) MB each.*?\n(\d+) get a host, (\d+) are refused\."
     r" Free afterwards: (.*)\."

@@ -89,8 +89,8 @@ def test_what_oslo_config_accepts_and_nothing_can_use(loaded, tmp_path, section,
 @pytest.mark.parametrize(
     ("password", "why"),
     [
-        ("Top@Secret99", "write in user name and password @ as %40"),
-        ("Top$Secret99", "a $ that means itself is written $$"),
+        ("Top@Secret99", "in the user name and the password, write @ as %40"),
+        ("Top$Secret99", "write a literal $ as $$"),
     ],
 )
 def test_no_error_shows_the_password_of_a_url_that_is_no_good(loaded, tmp_path, password, why):

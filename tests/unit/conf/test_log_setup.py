@@ -144,7 +144,7 @@ def test_a_file_that_leaves_decisions_out_is_said_at_the_start(
 ) -> None:
     loaded(written(**changes))
     (line,) = capsys.readouterr().err.splitlines()
-    assert "nothing of level INFO is logged" in line
+    assert "no messages of level INFO are logged" in line
     assert "qualname = scheduler" in line
 
 

@@ -109,7 +109,7 @@ def test_a_usual_flavor(text, expected):
         ("4:8192:-1", "is not VCPUS:MEMORY_MB"),
         ("\u0664:8192", "is not VCPUS:MEMORY_MB"),
         ("4:8192=1e3", "is not VCPUS:MEMORY_MB"),
-        ("0:0:0", "takes nothing of a host"),
+        ("0:0:0", "needs no resources of a host"),
         ("4:8192=0", "its weight is 0"),
         ("4:99999999999", "a number above"),
         ("4:8192=99999999999", "a number above"),
