@@ -51,7 +51,7 @@ def refuse_arguments(parser: argparse.ArgumentParser, problem: str) -> NoReturn:
     formatter = argparse.HelpFormatter(f"{parser.prog} [OPTION ...]", width=10_000)
     positional = [each for each in arguments_of(parser) if not each.option_strings]
     formatter.add_usage(None, positional, [])
-    print(f"{parser.prog}: error: {problem}", file=sys.stderr)
+    print(f"{parser.prog}: error: {escaped(problem)}", file=sys.stderr)
     print(formatter.format_help().strip(), file=sys.stderr)
     print(f"options: {parser.prog} --help", file=sys.stderr)
     raise SystemExit(2)

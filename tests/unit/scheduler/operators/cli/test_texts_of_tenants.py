@@ -6,9 +6,11 @@ import re
 import subprocess
 
 import pytest
+import yaml
 
 from conf.plain_text import escaped
 from inventory import instances
+from inventory.queries import instance_queries
 from tests.databases import a_node, an_instance, save, serve
 from tests.fixtures.keeping import KeepingScheduler, configured, uuids_of
 
@@ -70,24 +72,37 @@ def test_a_shell_that_evaluates_the_output_runs_nothing(cloud, command, tmp_path
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "status"),
     [
-        ("decision", "list", "-f", "value"),
-        ("decision", "show", "1", "-f", "shell"),
-        ("explain", "1"),
-        ("explain", "2", "--near-miss"),
-        ("explain", "2", "--host", "h1"),
-        ("host", "show", "h1", "-f", "yaml"),
-        ("host", "show", "h1", "-f", "shell"),
-        ("claim", "list", "-f", "csv"),
-        ("plan", "drain", "h1"),
-        ("failover", "simulate", "h1"),
-        ("instance", "show", HOSTILE.replace("\n", "")),
-        ("server", "group", "show", HOSTILE),
-        ("instance", "list", "--project", HOSTILE),
+        (("decision", "list", "-f", "value"), 0),
+        (("explain", "1"), 0),
+        (("explain", "2", "--near-miss"), 0),
+        (("explain", "2", "--host", "h1"), 0),
+        (("instance", "list", "--project", HOSTILE), 0),
+        (("instance", "show", HOSTILE), 0),
+        (("instance", "show", WEB, HOSTILE), 2),
     ],
 )
-def test_reports_and_errors_have_nothing_that_a_terminal_obeys(cloud, command, words):
+def test_reports_and_errors_have_nothing_that_a_terminal_obeys(cloud, command, words, status):
     done = command.run(*words)
-    assert done.stdout or done.stderr
+    assert done.status == status, done.stderr
+    assert "forged" in done.stdout + done.stderr
     assert not UNSAFE.search(done.stdout + done.stderr)
+
+
+def test_an_error_with_such_a_text_changes_nothing_in_a_terminal(cloud, command, monkeypatch):
+    def fail(*_arguments):
+        raise RuntimeError(HOSTILE)
+
+    monkeypatch.setattr(instance_queries, "show", fail)
+    done = command.run("instance", "show", WEB)
+    assert done.status == 1
+    assert "forged" in done.stderr
+    assert not re.search("[^\n -~]", done.stderr)
+
+
+@pytest.mark.parametrize("words", [("host", "show", "h1"), ("instance", "show", WEB)])
+def test_yaml_is_written_of_what_the_database_calls_its_columns(cloud, command, words):
+    done = command.run(*words, "-f", "yaml")
+    assert (done.status, done.stderr) == (0, "")
+    assert yaml.safe_load(done.stdout)["host"] == "h1"
