@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 
 from inventory.engine import Database
-from tests.contract.database.standby_cloud import StandbyCloud
+from tests.contract.database.standby_cloud import HOSTS, Size, StandbyCloud
 from tests.contract.database.test_standbys_of_groups import BIG, FOUR, SMALL, A, B, D, only
+from tests.databases import a_uuid
 
+THREE = FOUR[:3]
+# Of the memory of a host half, and a little less.
+LARGE, MIDDLE = (2, 8192, 10), (2, 6144, 10)
 APART = {"scheduler_hints": {"different_host": [A]}}
 
 
@@ -18,6 +22,12 @@ def cloud(database: Database, tmp_path: Path) -> StandbyCloud:
     found = StandbyCloud(database, tmp_path)
     found.begin()
     return found
+
+
+def fill(cloud: StandbyCloud, host: str, size: Size) -> None:
+    """Place another instance on a host."""
+    others = [each for each in HOSTS if each != host]
+    assert cloud.ask([a_uuid(f"on {host}")], size, None, ignore=others) == [host]
 
 
 def built(cloud: StandbyCloud, uuid: str, mode: str | None, **changes):
@@ -35,7 +45,11 @@ def evacuated(cloud: StandbyCloud, uuid: str, host: str, **changes):
 
 @pytest.mark.parametrize("mode", ["required", None])
 def test_one_that_keeps_apart_from_another_goes_elsewhere_than_to_its_standby(cloud, mode):
+    only(cloud, *FOUR)
     host, standby = built(cloud, A, "required")
+    # The host of the standby has the most free memory.
+    for each in {*FOUR} - {host, standby}:
+        fill(cloud, each, LARGE)
     (other,) = cloud.ask([B], SMALL, mode, 1, **APART)
     assert {other, cloud.held().get(B)}.isdisjoint({host, standby})
     assert cloud.held()[A] == standby
@@ -55,7 +69,7 @@ def test_the_standby_makes_room_where_no_other_host_is_left(cloud):
 
 @pytest.mark.parametrize("mode", ["required", "preferred"])
 def test_one_that_finds_no_other_host_is_refused_or_the_standby_given_up(cloud, mode):
-    only(cloud, "a1", "b1", "c1")
+    only(cloud, *THREE)
     assert cloud.ask([D], BIG, None, ignore=["a1", "b1"]) == ["c1"]
     host, standby = built(cloud, A, mode)
     found = cloud.ask([B], SMALL, None, 1, **APART)
@@ -74,6 +88,8 @@ def test_one_that_moves_keeps_off_the_standby_of_who_keeps_apart_from_it(cloud):
     other, standby = built(cloud, B, "required", **APART)
     assert standby not in (host, other)
     (last,) = {*FOUR} - {host, other, standby}
+    # The host of the standby has more free memory.
+    fill(cloud, last, LARGE)
     # The host of the other one is no place for it to be on this time.
     assert cloud.ask([A], SMALL, None, 1, [host, other]) == [last]
     assert cloud.held()[B] == standby
@@ -93,20 +109,23 @@ def test_the_standby_makes_room_for_one_that_moves(cloud):
 
 
 def test_a_claim_sees_a_standby_that_came_after_its_decision(cloud, monkeypatch):
-    only(cloud, *FOUR)
+    only(cloud, *THREE)
     host, _ = built(cloud, A, None)
+    chosen, other = sorted({*THREE} - {host})
+    fill(cloud, other, MIDDLE)
     rounds = cloud.schedulers[1].claimer._rounds
     claim, come = rounds._claim_together, []
 
     def late(decided):
         monkeypatch.undo()
+        # The other host has more free memory now, so that the standby comes to the chosen one.
+        fill(cloud, chosen, LARGE)
         come.append(built(cloud, B, "required", **APART))
         return claim(decided)
 
     monkeypatch.setattr(rounds, "_claim_together", late)
-    (moved,) = cloud.ask([A], SMALL, None, 1, [host])
-    ((_, standby),) = come
-    assert moved != standby
+    assert cloud.ask([A], SMALL, None, 1, [host]) == [other]
+    assert come == [(other, chosen)]
     assert cloud.usage() == cloud.expected_usage()
 
 
