@@ -115,6 +115,7 @@ def test_an_outage_longer_than_heartbeats_last_makes_no_host_dead(
     a_fleet(database, ["compute1"])
     # Hosts get two intervals for their heartbeats then, and this test has as long.
     options = {"DEFAULT": {"service_down_time": 300, "report_interval": 100}}
+    deployment.write_config("berthmaster", options)
     scheduler = deployment.scheduler(options=options)
     assert place(client) == "compute1"
     mariadb.kill()
@@ -132,9 +133,12 @@ def test_an_outage_longer_than_heartbeats_last_makes_no_host_dead(
     )
     scheduler.send(signal.SIGCONT)
     assert place(client) == "compute1"
-    # Nor does an operator see it down.
+    # Nor does an operator see it down, or a scheduler that knows of no heartbeat from before.
     (found,) = deployment.cli_json("service", "list", "--binary", "nova-compute")
     assert found["State"] == "up"
+    scheduler.stop()
+    deployment.scheduler(options=options)
+    assert place(client) == "compute1"
 
 
 def test_a_hung_database_does_not_hang_a_request(

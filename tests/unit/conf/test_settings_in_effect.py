@@ -117,6 +117,13 @@ def test_what_is_secret_is_known_by_its_name_or_its_place_in_a_url(with_plugin):
     assert "s3cret" not in str(found)
 
 
+def test_options_of_libraries_are_secret_once_they_are_read(with_plugin, caplog):
+    with caplog.at_level(logging.DEBUG):
+        with_plugin.log_opt_values(logging.getLogger("options"), logging.DEBUG)
+    (line,) = [line for line in caplog.text.splitlines() if ".connection_parameters" in line]
+    assert "s3cret" not in line
+
+
 def test_no_report_and_no_log_of_options_has_a_secret(with_plugin, caplog):
     secrets.mark_secrets(with_plugin)
     report = ConfigReportGenerator(with_plugin)()

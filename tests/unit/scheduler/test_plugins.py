@@ -7,8 +7,10 @@ import subprocess
 import sys
 
 import pytest
+from oslo_config import cfg
 from stevedore import ExtensionManager
 
+from conf.private_apis import registered_options
 from scheduler import plugins
 from scheduler.drivers.chance import ChanceScheduler
 from scheduler.drivers.filter_scheduler import CachingScheduler, FakeScheduler, FilterScheduler
@@ -48,6 +50,16 @@ class ANumber(BaseHostFilter):
         ("most", "filter_scheduler", "host_subset_size"),
         ("zone", "DEFAULT", "default_availability_zone"),
     )
+
+
+class WithAToken(BaseHostFilter):
+    """A filter that registers an option when it is made."""
+
+    conf = None
+
+    def __init__(self):
+        super().__init__()
+        self.conf.register_opt(cfg.StrOpt("api_token"), group="our_site")
 
 
 NOT_A_FILTER = 7
@@ -184,6 +196,13 @@ def test_the_weight_of_the_default_cost_function_alone_means_that_one(weight):
     assert (found.name, found.multiplier) == ("compute_fill_first_cost_fn", weight)
     conf = the_conf(compute_fill_first_cost_fn_weight=weight, weight_classes=["RAMWeigher"])
     assert names(load_weighers(conf)) == ["RAMWeigher"]
+
+
+def test_what_plug_ins_register_is_secret_by_its_name(monkeypatch):
+    conf = the_conf(enabled_filters=[f"{__name__}.WithAToken"])
+    monkeypatch.setattr(WithAToken, "conf", conf)
+    load_driver(conf)
+    assert registered_options(conf)["our_site", "api_token"].secret
 
 
 def test_plug_ins_get_their_settings():
