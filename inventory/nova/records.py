@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from inventory import stored_documents
 from inventory.nova import computes, servers
 from inventory.nova.allocation_audit import (
     AuditedInstance,
@@ -20,6 +21,7 @@ from inventory.rows import named_in
 
 # Of an instance that is not built yet.
 BUILDING = "building"
+_NO_FLAVOR = '{"cur": {"nova_object.data": {}}}'
 # The node of a host by both names, as in compute_nodes.
 Places = Mapping[tuple[str | None, str | None], str]
 
@@ -93,8 +95,14 @@ def _evacuations(connection: sa.Connection, cell: NovaDatabase) -> Sequence[Any]
 
 
 def _placed(row: Any, flavor: str | None, places: Places) -> AuditedInstance:
-    specs = _extra_specs(flavor)
-    vcpus, memory_mb = compared_sizes(row.vcpus or 0, row.memory_mb or 0, specs)
+    size = row.vcpus or 0, row.memory_mb or 0
+    found = stored_documents.read(
+        lambda text: compared_sizes(*size, _extra_specs(text)),
+        flavor or _NO_FLAVOR,
+        f"Document flavor of instance {row.uuid} in Nova",
+        "its allocation is compared with its row. Nova writes it again when it is resized",
+    )
+    vcpus, memory_mb = found or compared_sizes(*size, {})
     node = places.get((row.host, row.node))
     return AuditedInstance(row.uuid, node, vcpus, memory_mb, _is_busy(row))
 
@@ -103,10 +111,6 @@ def _is_busy(row: Any) -> bool:
     return row.task_state is not None or row.vm_state == BUILDING
 
 
-def _extra_specs(flavor: str | None) -> Mapping[str, str]:
+def _extra_specs(flavor: str) -> Mapping[str, str]:
     """Return the extra specs in what instance_extra has of a flavor."""
-    try:
-        found = json.loads(flavor or "{}")["cur"]["nova_object.data"].get("extra_specs")
-    except (ValueError, LookupError, TypeError):
-        return {}
-    return found or {}
+    return dict(json.loads(flavor)["cur"]["nova_object.data"].get("extra_specs") or {})

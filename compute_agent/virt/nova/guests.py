@@ -41,7 +41,7 @@ def place(row: Any) -> NodeName | None:
 def guest(row: Any, extra: Any) -> Guest:
     """Return an instance with its inventory.nova.servers.Extra, of the size of its flavor.
 
-    Raises ValueError for a document that cannot be read.
+    Raises one of stored_documents.UNREADABLE for a document that cannot be read.
     """
     flavor = flavors(extra.flavor).get("cur", {})
     topology = extra.numa_topology
@@ -82,13 +82,20 @@ def is_volume_booted(row: Any) -> bool:
 
 
 def flavors(text: str | None) -> Flavors:
-    """Return the fields of an instance's flavors by their part in it; raises ValueError."""
+    """Return the fields of an instance's flavors by their part in it.
+
+    Raises one of stored_documents.UNREADABLE for one whose size or id cannot be used.
+    """
     found = json.loads(text) if text else {}
-    return {part: found[part]["nova_object.data"] for part in FLAVORS if found.get(part)}
+    known = {part: found[part]["nova_object.data"] for part in FLAVORS if found.get(part)}
+    for each in known.values():
+        _size(each)
+        hash(each.get("id"))
+    return known
 
 
 def context(text: str | None) -> MoveContext | None:
-    """Return what an instance keeps of its migration; raises ValueError."""
+    """Return what an instance keeps of its migration; raises one of stored_documents.UNREADABLE."""
     found = json.loads(text) if text else None
     if found is None:
         return None
@@ -125,11 +132,7 @@ def move(
 
     def size(number: int | None, part: str) -> Size:
         flavor = by_id.get(number) or known.get(part) or present
-        names = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
-        vcpus, memory_mb, root_gb, *others = (int(flavor.get(name) or 0) for name in names)
-        found = Size(vcpus, memory_mb, local_disk_mb(root_gb * is_local, *others))
-        specs = {} if by_flavor else flavor.get("extra_specs") or {}
-        return Size(*taken_amounts(found, specs))
+        return _size(flavor, is_local, by_flavor)
 
     return Move(
         instance_uuid=row.instance_uuid.lower(),
@@ -141,6 +144,18 @@ def move(
         new_numa=found.new if found else None,
         has_devices=bool(found and found.has_devices),
     )
+
+
+def _size(flavor: Mapping[str, Any], is_local: bool = True, by_flavor: bool = False) -> Size:
+    """Return the size of a flavor; without a local root disk, and without amounts in extra specs.
+
+    Raises one of stored_documents.UNREADABLE for fields of other types.
+    """
+    names = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
+    vcpus, memory_mb, root_gb, *others = (int(flavor.get(name) or 0) for name in names)
+    found = Size(vcpus, memory_mb, local_disk_mb(root_gb * is_local, *others))
+    specs = {} if by_flavor else flavor.get("extra_specs") or {}
+    return Size(*taken_amounts(found, specs))
 
 
 def _end(host: str | None, node: str | None) -> NodeName | None:

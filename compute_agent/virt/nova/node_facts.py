@@ -3,14 +3,17 @@
 """Nova's rows of compute nodes as facts. Pure."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from compute_agent.virt.driver import MIB_PER_GIB, NodeFacts, NodeSettings, Size
+from inventory import stored_documents
 from inventory.objects.field_types import Malformed
 from inventory.objects.node_json import numa_topology_from_json, pci_pools_from_json
 from inventory.objects.numa import NUMATopology
 
+T = TypeVar("T")
 RATIOS = ("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio")
 # What the audit counts itself.
 _COUNTED = ("num_", "io_workload")
@@ -19,18 +22,17 @@ _COUNTED = ("num_", "io_workload")
 def facts(row: Any, reserved: Size) -> NodeFacts:
     """Return the facts of a row with the columns inventory.nova.computes.NODE.
 
-    Raises ValueError for a document that cannot be read.
+    Raises Malformed for a document that cannot be read, with the name of its column.
     """
     settings = NodeSettings(
         host_ip=row.host_ip or "",
         reserved=reserved,
         # To Nova 0.0 is none, too.
         ratios={name: value for name in RATIOS if (value := getattr(row, name))},
-        pci_pools=tuple(pci_pools_from_json(row.pci_stats)),
-        metrics=tuple(_document(row.metrics, list)),
-        stats=_kept_stats(row.stats),
+        pci_pools=tuple(_column(row, "pci_stats", pci_pools_from_json)),
+        metrics=tuple(_column(row, "metrics", lambda text: _document(text, list))),
+        stats=_column(row, "stats", _kept_stats),
     )
-    triples = _document(row.supported_instances, list)
     return NodeFacts(
         vcpus=row.vcpus,
         memory_mb=row.memory_mb,
@@ -40,8 +42,8 @@ def facts(row: Any, reserved: Size) -> NodeFacts:
         uuid=row.uuid,
         disk_available_least=row.disk_available_least,
         cpu_info=row.cpu_info or "",
-        supported_instances=tuple((str(a), str(h), str(m)) for a, h, m in triples),
-        numa=_unused(numa_topology_from_json(row.numa_topology)),
+        supported_instances=_column(row, "supported_instances", _triples),
+        numa=_unused(_column(row, "numa_topology", numa_topology_from_json)),
         settings=settings,
     )
 
@@ -57,6 +59,18 @@ def with_reserved(facts: NodeFacts, reserved: Size) -> NodeFacts:
     if facts.settings.reserved == reserved:
         return facts
     return replace(facts, settings=replace(facts.settings, reserved=reserved))
+
+
+def _column(row: Any, name: str, parse: Callable[[str | None], T]) -> T:
+    """Return what a column of a row has; raises Malformed with its name."""
+    try:
+        return parse(getattr(row, name))
+    except stored_documents.UNREADABLE as error:
+        raise Malformed(f"column {name}: {error}") from None
+
+
+def _triples(text: str | None) -> tuple[tuple[str, str, str], ...]:
+    return tuple((str(a), str(h), str(m)) for a, h, m in _document(text, list))
 
 
 def _document(text: str | None, kind: type) -> Any:

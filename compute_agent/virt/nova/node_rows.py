@@ -6,13 +6,10 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from oslo_log import log
-
 from compute_agent.virt.driver import Guest, Move, NodeFacts, NodeName, Size
 from compute_agent.virt.nova import node_facts
 from compute_agent.virt.nova.reserves import Reserve
-
-LOG = log.getLogger(__name__)
+from inventory import stored_documents
 
 
 @dataclass(slots=True)
@@ -88,8 +85,13 @@ class NodeRows:
         reserve = known.reserve if known else Reserve()
         try:
             facts = self._shared(node_facts.facts(row, reserve.size))
-        except (ValueError, TypeError) as error:
-            LOG.warning("The row of node %s cannot be read, ignoring it: %s", name.node, error)
+        except stored_documents.UNREADABLE as error:
+            stored_documents.warn(
+                f"The row of compute node {name.node} in Nova",
+                str(error),
+                "what was read of it before goes on to count, and without that it is no host here."
+                " Its nova-compute writes the row again with its next change",
+            )
             return changed
         if known is None:
             self.version += 1

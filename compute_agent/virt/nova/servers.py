@@ -3,22 +3,22 @@
 """The instances of a cell by the node that they are on, and their migrations."""
 
 import time
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
-from oslo_log import log
 
 from compute_agent.virt.driver import Guest, Move, NodeName
 from compute_agent.virt.nova import guests
 from compute_agent.virt.nova.changed_rows import EVERY_HOST
+from inventory import stored_documents
 from inventory.nova import servers
 from inventory.nova.database import NovaDatabase
 from inventory.nova.servers import Extra
+from inventory.objects.node_json import guest_topology_from_json
 
-LOG = log.getLogger(__name__)
 # Seconds in which what belongs to an instance may be written after it, without another change.
 RECENT = 2.0
 
@@ -195,14 +195,47 @@ class Servers:
 
 
 def _server(row: Any, place: NodeName, extra: Extra) -> _Server:
-    # It takes its room all the same, which its row says.
-    alone = guests.guest(row, Extra())
-    found = _Server(row, place, alone, alone)
     try:
-        by_flavor = guests.guest(row, extra)
-        found.guest, found.by_flavor = guests.as_requested(by_flavor, extra), by_flavor
-        found.flavors = guests.flavors(extra.flavor)
-        found.context = guests.context(extra.migration_context)
-    except (ValueError, KeyError, TypeError) as error:
-        LOG.warning("Instance %s has a document that cannot be read: %s", row.uuid, error)
-    return found
+        return _parsed(row, place, extra)
+    except stored_documents.UNREADABLE:
+        return _parsed(row, place, _readable(row, extra))
+
+
+def _parsed(row: Any, place: NodeName, extra: Extra) -> _Server:
+    by_flavor = guests.guest(row, extra)
+    return _Server(
+        row,
+        place,
+        guests.as_requested(by_flavor, extra),
+        by_flavor,
+        guests.flavors(extra.flavor),
+        guests.context(extra.migration_context),
+    )
+
+
+def _readable(row: Any, extra: Extra) -> Extra:
+    """Return what belongs to an instance without the documents that cannot be read."""
+    texts = {name: getattr(extra, name) for name in _DOCUMENTS}
+    unreadable = {
+        name: None for name, text in texts.items() if text and not _is_readable(row, name, text)
+    }
+    return replace(extra, **unreadable)  # type: ignore[arg-type]
+
+
+def _is_readable(row: Any, name: str, text: str) -> bool:
+    # Some documents say nothing, which is None, too.
+    found = stored_documents.read(
+        lambda text: (_DOCUMENTS[name](text),),
+        text,
+        f"Document {name} of instance {row.uuid} in Nova",
+        "the instance counts without it, with the room that its row has. Nova writes it again"
+        " when the instance is resized or migrated",
+    )
+    return found is not None
+
+
+_DOCUMENTS: Mapping[str, Callable[[str], object]] = {
+    "flavor": guests.flavors,
+    "numa_topology": guest_topology_from_json,
+    "migration_context": guests.context,
+}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from inventory import stored_documents
 from inventory.nova.allocation_audit import AuditedInstance, AuditedMigration, NovaRecords
 from inventory.nova.records import read_records
 from tests.databases import a_uuid
@@ -65,6 +66,30 @@ def test_the_amounts_of_extra_specs_are_compared(cloud: NovaCloud, one: NovaTabl
     one.add("instances", **an_instance("i", "h1"))
     one.add("instance_extra", instance_uuid="i", flavor=json.dumps({"cur": flavor}))
     assert [*read(cloud).instances] == [AuditedInstance("i", a_uuid("h1"), 2, 1)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"cur": {"nova',
+        '{"cur": {"nova_object.data": [1]}}',
+        json.dumps({"cur": a_flavor(extra_specs="text")}),
+        json.dumps({"cur": a_flavor(extra_specs={"resources:MEMORY_MB": [1]})}),
+        "[" * 100_000,
+    ],
+    ids=lambda text: text[-40:],
+)
+def test_a_flavor_that_cannot_be_read_costs_its_instance_alone(
+    cloud: NovaCloud, one: NovaTables, caplog: pytest.LogCaptureFixture, text: str
+) -> None:
+    stored_documents.warn.cache_clear()
+    for uuid, flavor in (("i1", text), ("i2", json.dumps({"cur": a_flavor()}))):
+        one.add("instances", **an_instance(uuid, "h1"))
+        one.add("instance_extra", instance_uuid=uuid, flavor=flavor)
+    for _ in range(2):
+        expected = [AuditedInstance(uuid, a_uuid("h1"), 2, 4096) for uuid in ("i1", "i2")]
+        assert [*read(cloud).instances] == expected
+    assert caplog.text.count("Document flavor of instance i1 in Nova cannot be read (") == 1
 
 
 @pytest.mark.parametrize(

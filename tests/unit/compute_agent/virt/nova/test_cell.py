@@ -12,6 +12,7 @@ import pytest
 from compute_agent.virt.driver import Move, NodeName, Size
 from compute_agent.virt.nova import reserves
 from compute_agent.virt.nova.cell import GRACE, CellMirror
+from inventory import stored_documents
 from inventory.nova.database import NovaDatabase
 from inventory.services import ServiceState
 from tests.nova_tables import NovaTables, a_flavor, a_service, ago
@@ -115,10 +116,11 @@ def test_what_commits_late_is_read(cell: CellMirror, nova: NovaTables) -> None:
 def test_a_row_that_cannot_be_read_keeps_the_last_facts(
     cell: CellMirror, nova: NovaTables, caplog: pytest.LogCaptureFixture
 ) -> None:
+    stored_documents.warn.cache_clear()
     nova.change("compute_nodes", {"host": "h1"}, memory_mb=1, numa_topology="[")
     assert cell.poll(whole=False) == set()
     assert cell.facts(H1).memory_mb == 65536
-    assert "The row of node h1 cannot be read" in caplog.text
+    assert "The row of compute node h1 in Nova cannot be read" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from compute_agent.audit.row_builder import build_rows
 from compute_agent.virt.driver import NodeName
 from compute_agent.virt.nova.cell import CellMirror
+from inventory import stored_documents
 from inventory.objects.node_json import (
     guest_topology_to_json,
     numa_topology_from_json,
@@ -153,8 +154,9 @@ def test_a_context_of_an_earlier_migration_says_nothing(
 def test_a_context_that_cannot_be_read_leaves_the_instance_its_cells(
     nova: NovaTables, mirror: CellMirror, caplog: pytest.LogCaptureFixture
 ) -> None:
+    stored_documents.warn.cache_clear()
     uuid = nova.boot(1, task_state="resize_prep")
     move(nova, uuid, "resize", numa_topology=pinned_to(OLD), migration_context='{"a": 1}')
     mirror.poll(whole=True)
     assert used(mirror, H1, H2) == [share(OLD), share(set())]
-    assert f"Instance {uuid} has a document that cannot be read" in caplog.text
+    assert f"Document migration_context of instance {uuid} in Nova cannot be read" in caplog.text
