@@ -47,8 +47,8 @@ def add_forecast(parser: Any) -> None:
         "--forecast",
         action="store_true",
         help="Show instead after how many days the flavors no longer fit, by zone and aggregate,"
-        f" if the cloud goes on growing; by default the {_USUAL} flavors that are requested"
-        " most.",
+        " if the cloud goes on growing; by default the flavors that are requested most, up"
+        f" to {_USUAL}.",
     )
     what = f"Days to look ahead (default: {_DAYS})."
     add(
