@@ -287,7 +287,7 @@ def decoded(text: str | None, empty: str = "null") -> Any:
     """Parse JSON, empty where there is no text; return invalid JSON as it is."""
     try:
         return json.loads(text or empty)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

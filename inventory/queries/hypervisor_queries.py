@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from inventory import services
+from inventory import services, stored_documents
 from inventory.errors import Malformed, NotFound, NotReported, nearest
 from inventory.queries.host_queries import decoded
 from inventory.tables import compute_nodes as table
@@ -112,7 +112,8 @@ def uptime(connection: sa.Connection, limit: float, name: str, now: float) -> di
     condition = _condition(_service(connection, node), limit)
     try:
         booted = int(decoded(node.stats)["booted"])
-    except (KeyError, TypeError, ValueError):
+        booted_at = datetime.fromtimestamp(booted, UTC)
+    except (*stored_documents.UNREADABLE, OSError):
         raise NotReported(
             f"the driver of {node.hypervisor_hostname} does not report the boot time of its host"
         ) from None
@@ -120,7 +121,7 @@ def uptime(connection: sa.Connection, limit: float, name: str, now: float) -> di
     return {
         **_names(node),
         **condition,
-        "booted_at": datetime.fromtimestamp(booted, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "booted_at": booted_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "uptime_seconds": seconds,
         "uptime": str(timedelta(seconds=seconds)),
     }

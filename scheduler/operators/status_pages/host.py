@@ -99,13 +99,17 @@ def _instance(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _node(row: Mapping[str, Any]) -> dict[str, Any]:
-    cells, devices, problems = [], [], []
+    cells, devices = list[Any](), list[Any]()
+    problems = []
     try:
         topology = numa_topology_from_json(row["numa_topology"])
         cells = [*_cells(topology.cells)] if topology else []
+    except Malformed as error:
+        problems.append(_problem("numa_topology", error))
+    try:
         devices = [*_devices(pci_pools_from_json(row["pci_stats"]))]
     except Malformed as error:
-        problems.append(f"what it reports of cells or devices cannot be read: {error}")
+        problems.append(_problem("pci_stats", error))
     return {
         "node": row["hypervisor_hostname"],
         "uuid": row["uuid"],
@@ -119,6 +123,11 @@ def _node(row: Mapping[str, Any]) -> dict[str, Any]:
         "devices": devices,
         "problems": problems,
     }
+
+
+def _problem(column: str, error: Malformed) -> str:
+    text = f"Column {column} of this compute node cannot be read: {error}. It counts as empty,"
+    return f"{text} until its agent writes it again."
 
 
 def _resource(

@@ -214,7 +214,14 @@ def test_uptime_counts_from_the_moment_that_the_agent_noted(database):
     assert uptime(database, BOOTED - 5)["uptime_seconds"] == 0
 
 
-@pytest.mark.parametrize("stats", ["{}", None, "no json", "[1]", '{"booted": "long ago"}'])
+@pytest.mark.parametrize(
+    "stats",
+    [
+        *("{}", None, "no json", "[1]", '{"booted": "long ago"}'),
+        *('{"booted": 1e999}', '{"booted": 99999999999999999}', "[" * 10_000),
+    ],
+    ids=lambda each: str(each)[:30],
+)
 def test_uptime_that_nobody_noted(database, stats):
     serve(database, "h1")
     save(database, a_node("h1", stats=stats))

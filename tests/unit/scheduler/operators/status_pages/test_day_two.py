@@ -7,14 +7,17 @@ from importlib import metadata
 
 import pytest
 
-from inventory import leases, migrations
+from inventory import compute_nodes, leases, migrations
 from inventory import services as inventory_services
 from inventory.heartbeat import Heartbeat
+from inventory.objects.node_json import numa_topology_to_json, pci_pools_to_json
+from inventory.objects.pci_and_network import PciDevicePool
 from scheduler.operators.status_pages import services
 from scheduler.operators.status_pages.messages import PageRequest
 from scheduler.operators.status_pages.routes import Site
 from scheduler.operators.status_pages.source import Source
 from tests.databases import a_conf, a_uuid, execute
+from tests.numa import a_cell, a_topology
 from tests.unit.scheduler.operators.status_pages.conftest import HEALTH, NAMES
 
 
@@ -30,6 +33,35 @@ def test_a_page_of_a_host_says_that_a_ratio_is_not_known(fleet, facts, page):
         assert '<td class="number">not known</td>' in page(f"/hosts/{NAMES[0]}")
     finally:
         execute(fleet.database, ratio.format(before["resources"]["vCPUs"]["ratio"]), host=NAMES[0])
+
+
+def test_a_column_that_cannot_be_read_costs_itself_alone(fleet, facts, page):
+    names = ("numa_topology", "pci_stats")
+    (before,) = fleet.database.read(
+        lambda c: [r for r in compute_nodes.all_live(c) if r.host == NAMES[0]]
+    )
+    write = "UPDATE compute_nodes SET numa_topology = :numa, pci_stats = :pci WHERE host = :host"
+    devices = [PciDevicePool(product_id="1533", vendor_id="8086", numa_node=0, count=3)]
+    readable = {
+        "numa_topology": numa_topology_to_json(a_topology(a_cell())),
+        "pci_stats": pci_pools_to_json(devices),
+    }
+    try:
+        for broken, shown in (names, names[::-1]):
+            texts = {**readable, broken: readable[broken][:20]}
+            values = {"numa": texts["numa_topology"], "pci": texts["pci_stats"]}
+            execute(fleet.database, write, host=NAMES[0], **values)
+            (node,) = facts(f"/hosts/{NAMES[0]}")[1]["nodes"]
+            lists = {"numa_topology": node["cells"], "pci_stats": node["devices"]}
+            assert (len(lists[broken]), len(lists[shown])) == (0, 1)
+            (problem,) = node["problems"]
+            assert problem.startswith(f"Column {broken} of this compute node cannot be read: ")
+            assert "until its agent writes it again" in problem
+            assert f"Column {broken} of this compute node" in page(f"/hosts/{NAMES[0]}")
+            assert facts("/hosts/")[0] == facts(f"/hosts/{NAMES[1]}")[0] == "200"
+    finally:
+        values = {"numa": before.numa_topology, "pci": before.pci_stats}
+        execute(fleet.database, write, host=NAMES[0], **values)
 
 
 @pytest.fixture
