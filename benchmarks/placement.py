@@ -4,16 +4,22 @@
 
 A private broker, MariaDB and Placement have a Nova cloud of 1,000 hosts. First a genuine
 nova-scheduler is called, then a scheduler of ours with an agent that reads Nova's databases; the
-same calls, by one caller and by eight. Placement has one thread for both.
+same calls, by one caller and by eight. Placement has one thread for both. Last, calls of ours and
+a bare POST /allocations go by turns: what Placement takes by itself, on the same machine as busy as
+it was.
 """
 
 import argparse
+import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from http.client import HTTPConnection
+from itertools import count, cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from urllib.parse import urlsplit
 
 from conf.daemon import process
 
@@ -26,7 +32,8 @@ import sqlalchemy as sa  # noqa: E402
 from benchmarks import nova_rows, program  # noqa: E402
 from benchmarks.endtoend import calls  # noqa: E402
 from benchmarks.endtoend.callers import OneCaller  # noqa: E402
-from benchmarks.figures import NOVA, OURS, Figure  # noqa: E402
+from benchmarks.figures import FLOOR, NOVA, OURS, Figure  # noqa: E402
+from inventory.nova.placement_session import MICROVERSION  # noqa: E402
 from scheduler.api.scheduler_endpoint import TOPIC  # noqa: E402
 from tests.databases import a_uuid  # noqa: E402
 from tests.fixtures.daemons.mariadb import MariaDB  # noqa: E402
@@ -42,6 +49,9 @@ CALLERS = (1, 8)
 ALIVE, START = 100_000, 180.0
 # Total and ratio of each resource class.
 INVENTORIES = {"VCPU": (64, 4.0), "MEMORY_MB": (262144, 1.0), "DISK_GB": (4000, 1.0)}
+
+
+BESIDE = "select beside a bare POST /allocations"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +81,7 @@ class Cloud:
         """Make all tables and rows, and start Placement."""
         self.nova.make_tables()
         self.nova.start_placement()
-        names = [f"host{number:05}" for number in range(hosts)]
+        names = _names(hosts)
         api, cell = (sa.create_engine(self.urls[each]) for each in ("nova_api", "nova_cell1"))
         nova_rows.add_hosts(api, cell, "cell1", names)
         api.dispose()
@@ -155,12 +165,70 @@ def measure(asked: argparse.Namespace) -> Sequence[Figure]:
         found = [*_figures(NOVA, cloud, plan.hosts, plan.of_nova)]
         novas.stop(START)
         cloud.serve_by_ours(plan.hosts)
-        return [*found, *_figures(OURS, cloud, plan.hosts, plan.of_ours)]
+        found += _figures(OURS, cloud, plan.hosts, plan.of_ours)
+        return [*found, *_beside_placement(cloud, plan.hosts, plan.of_ours[1])]
+
+
+def _names(hosts: int) -> list[str]:
+    return [f"host{number:05}" for number in range(hosts)]
 
 
 def _made(path: Path) -> Path:
     path.mkdir()
     return path
+
+
+class _BarePlacement:
+    """Writes one allocation after the other on a connection that stays open."""
+
+    def __init__(self, cloud: Cloud, hosts: int) -> None:
+        url = urlsplit(str(cloud.nova.placement["endpoint_override"]))
+        self._connection = HTTPConnection(url.netloc)
+        self._path = f"{url.path}/allocations"
+        self._headers = {
+            "X-Auth-Token": str(cloud.nova.placement["token"]),
+            "OpenStack-API-Version": f"placement {MICROVERSION}",
+            "Content-Type": "application/json",
+        }
+        self._nodes = cycle(a_uuid(name) for name in _names(hosts))
+        self._numbers = count()
+
+    def post(self) -> None:
+        resources = {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 1}
+        document = {
+            "allocations": {next(self._nodes): {"resources": resources}},
+            "project_id": "project",
+            "user_id": "user",
+            "consumer_generation": None,
+        }
+        body = json.dumps({a_uuid(f"consumer {next(self._numbers)}"): document})
+        self._connection.request("POST", self._path, body, self._headers)
+        response = self._connection.getresponse()
+        response.read()
+        if response.status != 204:
+            raise RuntimeError(f"POST {self._path}: {response.status} {response.reason}")
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _beside_placement(cloud: Cloud, hosts: int, number: int) -> Iterator[Figure]:
+    """Yield what calls of ours and bare requests to Placement take, in ms, by turns."""
+    caller, bare = OneCaller(cloud.url), _BarePlacement(cloud, hosts)
+    ask, asked = caller.asker(TOPIC), calls.plain(1)
+    turns: dict[str, list[float]] = {OURS: [], FLOOR: []}
+    # The first ones make connections.
+    for turn in range(1 + number):
+        for who, work in ((OURS, lambda: ask(next(asked))), (FLOOR, bare.post)):
+            began = time.perf_counter()
+            work()
+            if turn:
+                turns[who].append(1000 * (time.perf_counter() - began))
+    caller.close()
+    bare.close()
+    facts = {"allocated": cloud.forget_allocations() // 2 - 1, "calls": number}
+    for who, found in turns.items():
+        yield Figure(BESIDE, who, "ms", found, {"hosts": hosts, "callers": 1}, facts)
 
 
 def _figures(who: str, cloud: Cloud, hosts: int, numbers: Mapping[int, int]) -> Iterator[Figure]:
@@ -188,10 +256,14 @@ def _figures(who: str, cloud: Cloud, hosts: int, numbers: Mapping[int, int]) -> 
 def report(found: Sequence[Figure]) -> str:
     """Return the figures as lines, and how many times as long Nova's take."""
     novas = {each.case["callers"]: each.median for each in found if each.who == NOVA}
+    floors = [each.median for each in found if each.who == FLOOR]
     lines = []
     for each in found:
-        callers = each.case["callers"]
-        said = f"   nova / ours {novas[callers] / each.median:.1f}" if each.who == OURS else ""
+        callers, said = each.case["callers"], ""
+        if each.who == OURS and each.what == BESIDE:
+            said = f"   ours / bare {each.median / floors[0]:.2f}"
+        elif each.who == OURS:
+            said = f"   nova / ours {novas[callers] / each.median:.1f}"
         line = f"{each.what}, {callers} callers, {each.who:5} p50 {each.median:9.1f} ms{said}"
         lines.append(f"{line}   {each.facts['allocated']} of {each.facts['calls']} allocated")
     return "\n".join(lines)

@@ -59,7 +59,10 @@ FIGURES = {
     "storm": {"violations": {OURS}, "claimed placements": {OURS}},
     "agent": {"audit": {OURS, LIBVIRT}, "audit, libvirt's part": {OURS, LIBVIRT}},
     "pushes": {"guest started, known": {OURS}, "guest ended, known": {OURS}},
-    "placement": {"select with allocations": {OURS, NOVA}},
+    "placement": {
+        "select with allocations": {OURS, NOVA},
+        "select beside a bare POST /allocations": {OURS, FLOOR},
+    },
     "mirror": {"a second of polls": {OURS}, "instance in Nova, known": {OURS}},
     "standby_keeping": {
         each: {OURS}
