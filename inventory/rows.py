@@ -7,7 +7,7 @@ slower than those of named tuples.
 """
 
 from collections import namedtuple
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -45,6 +45,35 @@ def execute_in(
     """Update or delete the rows whose column has one of the values."""
     for some in chunks(sorted(values)):
         connection.execute(statement.where(column.in_(some)))
+
+
+def insert_many(
+    connection: sa.Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """Insert rows with the same columns, in half the time that SQLAlchemy takes for many."""
+    dialect = connection.dialect
+    text, processors = _insert(table, tuple(rows[0]), dialect)
+    values = [
+        [process(row[name]) if process else row[name] for name, process in processors]
+        for row in rows
+    ]
+    if dialect.positional:
+        connection.exec_driver_sql(text, [*map(tuple, values)])
+    else:
+        names = [name for name, _ in processors]
+        connection.exec_driver_sql(text, [dict(zip(names, each, strict=True)) for each in values])
+
+
+@lru_cache(64)
+def _insert(
+    table: sa.Table, names: tuple[str, ...], dialect: sa.Dialect
+) -> tuple[str, list[tuple[str, Any]]]:
+    """Return a statement, and its parameters in their order with what makes each of a value."""
+    compiled: Any = sa.insert(table).compile(dialect=dialect, column_keys=names)
+    order = compiled.positiontup if dialect.positional else names
+    return str(compiled), [
+        (name, table.c[name].type.dialect_impl(dialect).bind_processor(dialect)) for name in order
+    ]
 
 
 def named(result: sa.Result[Any]) -> list[Any]:

@@ -341,7 +341,7 @@ decision_instances = _table(
 decision_inputs = _table(
     "decision_inputs",
     sa.Column("snapshot_log", sa.String(64), primary_key=True),
-    # The number of the first of these snapshots.
+    # The number of the first of these snapshots; -1 minus that for the decisions made on them.
     sa.Column("first", sa.Integer, primary_key=True, autoincrement=False, quote=True),
     sa.Column("piece", sa.Integer, primary_key=True, autoincrement=False),
     *_needed(MOMENT, "written_at"),

@@ -27,8 +27,8 @@ FIRST = "first full snapshot"
 # So many decisions are made before the other side has its turn again.
 SLICE = 10
 # A turn are as many decisions as are written at once.
-SLICES, SLICES_OF_A_LOOK = 10, 5
-TURNS, TURNS_OF_A_LOOK = 25, 3
+SLICES, SLICES_OF_A_LOOK = 25, 5
+TURNS, TURNS_OF_A_LOOK = 12, 3
 
 
 class Stream:

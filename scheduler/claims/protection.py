@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which instances are protected, and the standbys of a decision as what is to be claimed."""
 
-import json
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -25,7 +24,7 @@ from scheduler.decision.pipeline import Request
 from scheduler.decision.standbys import evacuation_spec
 from scheduler.decision.types import Decision, OtherStandby, Placement
 from scheduler.filters.different_host import DifferentHostFilter
-from scheduler.history.tagged_json import decode, encode, json_text
+from scheduler.history.tagged_json import tagged_text, value_of_text
 from scheduler.hosts.host_state import Candidate
 from scheduler.hosts.limits import GROUP, GroupLimit
 from scheduler.objects.request_spec import RequestSpec
@@ -303,12 +302,12 @@ def _standby(spec: RequestSpec, mode: str, placement: Placement, where: Where) -
 
 def request_to_text(spec: RequestSpec) -> str:
     """Return the request to evacuate an instance as text."""
-    return json_text(encode(spec))
+    return tagged_text(spec)
 
 
 def request_from_text(text: str) -> RequestSpec:
     """Return the request of a text; raises ValueError."""
-    found = decode(json.loads(text))
+    found = value_of_text(text)
     if not isinstance(found, RequestSpec):
         raise ValueError("it is not a request")
     return found

@@ -7,9 +7,10 @@ A request only leaves its trace here, which takes microseconds.
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from random import Random
 from uuid import uuid4
 
@@ -23,9 +24,11 @@ from inventory.decisions import DecisionRow, SnapshotBatch
 from inventory.engine import Database
 from inventory.errors import counted
 from scheduler.history.serialization import (
+    DecisionBatch,
     Pause,
+    TooLarge,
+    batch_to_bytes,
     document_of,
-    document_to_bytes,
     snapshots_to_bytes,
 )
 from scheduler.hosts.flavor_mix import MAX_SIZE
@@ -46,8 +49,6 @@ IDLE_SECONDS = 100.0
 # this multiple of that one: all of it has to be read for its last decision.
 MAX_DELTA_BYTES = 1_000_000
 MAX_DELTA_RATIO = 4
-# Of a document, which has to fit into one statement.
-MAX_BYTES = 4_000_000
 DOCUMENTS_PER_PAUSE = 8
 
 
@@ -81,7 +82,7 @@ class DecisionRecorder(BackgroundPublisher[RequestTrace]):
     # Decisions and their instances: what takes some seconds to write when all is well, since each
     # trace holds much in memory, the first one of a snapshot log all hosts.
     max_waiting = 5_000
-    batch_size = 100
+    batch_size = 250
     collect_seconds = 1.0
     first_pause = longest_pause = 5.0
     failure_text = "Writing decisions failed, trying again: %s"
@@ -223,41 +224,52 @@ def rows_of(
     for trace in traces:
         for snapshot in trace.snapshots:
             by_log[snapshot.log_id].append(snapshot)
-    batches = []
-    for log_id, snapshots in sorted(by_log.items()):
-        snapshots.sort(key=lambda snapshot: snapshot.number)
-        data = snapshots_to_bytes(snapshots, pause)
-        batches.append(SnapshotBatch(origin.log_name(log_id), snapshots[0].number, data))
-    return [*_decision_rows(traces, origin, pause, failed)], batches
-
-
-def _decision_rows(
-    traces: Sequence[RequestTrace], origin: Origin, pause: Pause, failed: Callable[[], None]
-) -> Iterator[DecisionRow]:
+    firsts = {log_id: min(each.number for each in some) for log_id, some in by_log.items()}
+    in_batch = {log_id: batch_to_bytes(first) for log_id, first in firsts.items()}
+    decided: dict[int, DecisionBatch] = defaultdict(DecisionBatch)
+    rows = []
     for number, trace in enumerate(traces, 1):
         if not number % DOCUMENTS_PER_PAUSE:
             pause()
         try:
-            if row := _decision_row(trace, origin, pause):
-                yield row
+            if row := _decision_row(trace, origin, decided, in_batch):
+                rows.append(row)
         # A plug-in of a third party may put anything into a request; others are still saved.
         except Exception as error:
             failure = f"{type(error).__name__}: {one_line(error)}"
             request_id = trace.caller.request_id
             LOG.warning("Cannot save the decision for request %s: %s", request_id, failure)
             failed()
+    batches = []
+    for log_id, snapshots in sorted(by_log.items()):
+        snapshots.sort(key=attrgetter("number"))
+        batches.append(
+            SnapshotBatch(
+                origin.log_name(log_id),
+                firsts[log_id],
+                snapshots_to_bytes(snapshots, pause),
+                decided[log_id].to_bytes(pause),
+            )
+        )
+    return rows, batches
 
 
-def _decision_row(trace: RequestTrace, origin: Origin, pause: Pause) -> DecisionRow | None:
-    """Return the row of a decision, None if there is nothing to save."""
+def _decision_row(
+    trace: RequestTrace,
+    origin: Origin,
+    decided: Mapping[int, DecisionBatch],
+    in_batch: Mapping[int, bytes],
+) -> DecisionRow | None:
+    """Return the row of a decision, and add it to its batch; None if there is nothing to save."""
     saved, snapshot = document_of(trace), trace.snapshot
     # The first answer to a request is what counts, and is saved already.
     if trace.outcome == REPEATED or saved is None or snapshot is None:
         return None
-    document = document_to_bytes(saved, pause)
-    if len(document) > MAX_BYTES:
+    try:
+        decided[snapshot.log_id].add(snapshot.number, saved)
+    except TooLarge:
         many = counted(len(trace.instance_uuids), "instance")
-        raise ValueError(f"with {many} it is too large")
+        raise ValueError(f"with {many} it is too large") from None
     return DecisionRow(
         snapshot_log=origin.log_name(snapshot.log_id),
         snapshot_number=snapshot.number,
@@ -266,7 +278,7 @@ def _decision_row(trace: RequestTrace, origin: Origin, pause: Pause) -> Decision
         outcome=trace.outcome,
         milliseconds=1000 * trace.total,
         conflicts=trace.conflicts,
-        document=document,
+        document=in_batch[snapshot.log_id],
         request_id=trace.caller.request_id,
         project_id=saved.request.spec.project_id or trace.caller.project_id,
         instance_uuids=saved.request.instance_uuids,

@@ -23,10 +23,11 @@ import sqlalchemy as sa
 from inventory import decisions
 from scheduler.decision.types import Decision
 from scheduler.drivers import BaseDriver
-from scheduler.history import snapshot_json
+from scheduler.history import snapshot_documents
 from scheduler.history.config_snapshot import deciding_by, restored
 from scheduler.history.serialization import (
     DecisionDocument,
+    DecisionsRead,
     document_from_bytes,
     document_from_json,
     document_pieces,
@@ -109,6 +110,31 @@ class SavedDecision:
         return identical(replace(self.record.decision, warnings=()), replace(decision, warnings=()))
 
 
+class DecisionReader:
+    """Reads the documents of rows, most of which are in batches, of which it has the last ones."""
+
+    _MAX_BATCHES = 8
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+        self._batches: dict[tuple[str, int], DecisionsRead] = {}
+
+    def read(self, row: Any, data: bytes) -> DecisionDocument:
+        """Return the document of a row that has this in its place; raises ValueError."""
+        found = document_from_bytes(data)
+        if isinstance(found, DecisionDocument):
+            return found
+        key = row.snapshot_log, found
+        if key not in self._batches:
+            packed = decisions.batch(self._connection, *key)
+            if packed is None:
+                raise ValueError("the batch that it is in is missing")
+            while len(self._batches) >= self._MAX_BATCHES:
+                del self._batches[next(iter(self._batches))]
+            self._batches[key] = DecisionsRead(packed)
+        return self._batches[key].get(row.snapshot_number)
+
+
 def from_database(connection: sa.Connection, row: Any) -> SavedDecision:
     """Return the decision of a row that inventory.decisions.find() has returned.
 
@@ -120,7 +146,7 @@ def from_database(connection: sa.Connection, row: Any) -> SavedDecision:
             f"decision {row.id} was removed just now, as [decisions] max_age or max_number say"
         )
     try:
-        record = document_from_bytes(data)
+        record = DecisionReader(connection).read(row, data)
     except ValueError as error:
         raise DecisionIncomplete(f"decision {row.id} cannot be read: {error}") from error
     hosts, lost = None, ""
@@ -185,7 +211,7 @@ def _pieces(saved: SavedDecision) -> Iterator[str]:
     yield '\n  "record": '
     yield from document_pieces(saved.record)
     yield ',\n  "snapshot": '
-    yield from snapshot_json.pieces(snapshot)
+    yield from snapshot_documents.json_pieces(snapshot)
     yield "\n}\n"
 
 
@@ -197,7 +223,7 @@ def _read(text: bytes) -> SavedDecision:
     if type(version) is not int or version > VERSION:
         by = f", written by release {document['release']!r}" if "release" in document else ""
         raise ValueError(f"it is of version {version!r}{by}; this release reads up to {VERSION}")
-    snapshot = snapshot_json.read(document.get("frame" if version == 1 else "snapshot"))
+    snapshot = snapshot_documents.of_json(document.get("frame" if version == 1 else "snapshot"))
     if snapshot.number != 0:
         raise ValueError("its host table is incomplete")
     decided_at, number = document.get("decided_at"), document.get("number")

@@ -1,6 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Decisions, and snapshots of the hosts that they were made on, as bytes and back."""
+"""Decisions, and snapshots of the hosts that they were made on, as bytes and back.
+
+Many are written together: MessagePack in one compressed piece, with what they have in common once.
+Documents of version 1 and 2 were JSON, one for each decision.
+"""
 
 import json
 import zlib
@@ -8,23 +12,28 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
 from importlib import metadata
-from itertools import chain
 from time import monotonic
 from typing import Any
 
+import msgspec
+from msgspec import Raw
+
 from scheduler.decision.pipeline import Request
-from scheduler.decision.types import Decision, Placement
-from scheduler.history import snapshot_json
-from scheduler.history.tagged_json import decode, encode, has_type, json_text
+from scheduler.decision.types import Decision, Placement, PlannedStandby
+from scheduler.history import snapshot_documents
+from scheduler.history.tagged_json import decode, has_type, json_text, tagged_text, value_of_text
+from scheduler.history.typed_msgpack import Shared, open_value, read, write
+from scheduler.hosts.host_state import Candidate
 from scheduler.hosts.snapshots import Snapshot
 from scheduler.request_trace import PLACED, RequestTrace
 from scheduler.wire.context import RequestContext
 
 Pause = Callable[[], None]
 # A higher version cannot be read.
-VERSION = 2
-# Of an unpacked document.
+VERSION = 3
+# Of an unpacked document, and of that of one decision among others.
 MAX_BYTES = 2**27
+MAX_DECISION_BYTES = 2**24
 # Seconds of work between two pauses.
 _PAUSE_INTERVAL = 0.001
 # Bytes that are packed at a time.
@@ -57,8 +66,7 @@ _TYPES: Mapping[str, type[Any]] = {"request": Request, "decision": Decision} | {
     each.name: type(each.default if each.default_factory is MISSING else each.default_factory())
     for each in fields(DecisionDocument)[2:]
 }
-# The fields of a placement, and whether they are left out where they are None.
-_PLACEMENT = [(each.name, each.default is None) for each in fields(Placement)]
+_PLAIN = tuple(each for each in _TYPES if each not in ("request", "decision", "settings"))
 
 
 @cache
@@ -86,6 +94,113 @@ def document_of(trace: RequestTrace) -> DecisionDocument | None:
     )
 
 
+class TooLarge(ValueError):
+    """A decision that no batch can take."""
+
+
+class _Batch(msgspec.Struct):
+    """The documents of one batch; decisions are by the numbers of their snapshots."""
+
+    version: int
+    shared: list[str] = []
+    decisions: dict[int, Raw] = {}
+    snapshots: list[Raw] = []
+
+
+class DecisionBatch:
+    """Decisions of one snapshot log that are written together."""
+
+    def __init__(self) -> None:
+        self._share = Shared()
+        self._decisions: dict[int, Raw] = {}
+        self._size = 0
+
+    def add(self, number: int, document: DecisionDocument) -> None:
+        """Add the decision on the snapshot of a number; raises TooLarge."""
+        try:
+            written = write(_prepared(document, self._share))
+        # Something in it can be said by tagged JSON only.
+        except (UnicodeEncodeError, OverflowError, RecursionError):
+            written = write("".join(document_pieces(document)))
+        if len(written) > min(MAX_DECISION_BYTES, MAX_BYTES // 2 - self._size):
+            raise TooLarge
+        self._size += len(written)
+        self._decisions[number] = Raw(written)
+
+    def to_bytes(self, pause: Pause = lambda: None) -> bytes:
+        """Return the decisions packed; for pause see snapshots_to_bytes()."""
+        batch = _Batch(VERSION, self._share.texts, self._decisions)
+        return _packed(write(batch), _ticking(pause))
+
+
+class DecisionsRead:
+    """The decisions of a batch that was packed; raises ValueError if it is none."""
+
+    def __init__(self, data: bytes) -> None:
+        batch = _read_batch(_unpacked(data))
+        self._shared = [*map(value_of_text, batch.shared)]
+        self._decisions = batch.decisions
+
+    def get(self, number: int) -> DecisionDocument:
+        """Return the decision on the snapshot of a number; raises ValueError."""
+        if number not in self._decisions:
+            raise ValueError(f"decision {number} of the batch is missing")
+        found = read(DecisionDocument, self._decisions[number], self._shared)
+        if type(found) is str:
+            return document_from_json(parse_object(found))
+        return _checked(found)
+
+
+def _prepared(document: DecisionDocument, share: Shared) -> dict[str, Any]:
+    """Return a document that msgspec writes as it is to be read."""
+    request, decision = document.request, document.decision
+    if request.protection is not None:
+        sums: Any = share(request.protection.sums)
+        request = replace(request, protection=replace(request.protection, sums=sums))
+    if decision.moved or not all(map(_has_plain_limits, decision.placements)):
+        decision = replace(
+            decision,
+            placements=tuple(map(_with_open_limits, decision.placements)),
+            moved=tuple(
+                replace(each, after=_with_open_host(each.after)) for each in decision.moved
+            ),
+        )
+    return {
+        **{name: getattr(document, name) for name in _PLAIN},
+        "request": request,
+        "decision": decision,
+        "settings": share(document.settings),
+    }
+
+
+def _has_plain_limits(placement: Placement) -> bool:
+    return placement.standby is None and all(
+        type(limit) is float
+        for candidate in (placement.chosen, *placement.alternates)
+        for limit in candidate.limits.values()
+    )
+
+
+def _with_open_limits(placement: Placement) -> Placement:
+    standby = placement.standby
+    return replace(
+        placement,
+        chosen=_open_limits(placement.chosen),
+        alternates=tuple(map(_open_limits, placement.alternates)),
+        standby=standby and _with_open_host(standby),
+    )
+
+
+def _with_open_host(standby: PlannedStandby) -> PlannedStandby:
+    return replace(standby, host=standby.host and _open_limits(standby.host))
+
+
+def _open_limits(candidate: Candidate) -> Candidate:
+    return replace(
+        candidate, limits={name: open_value(each) for name, each in candidate.limits.items()}
+    )
+
+
 def document_pieces(document: DecisionDocument) -> Iterator[str]:
     """Yield the text of a document, with a line for each field and placement."""
     yield "{"
@@ -93,46 +208,11 @@ def document_pieces(document: DecisionDocument) -> Iterator[str]:
         value = getattr(document, name)
         if name == "decision":
             value = replace(value, placements=())
-        text = _settings_text(value) if name == "settings" else json_text(encode(value))
-        yield f'\n"{name}":{text},'
+        yield f'\n"{name}":{tagged_text(value)},'
     yield '\n"placements":['
-    known: dict[Any, str] = {}
     for place, each in enumerate(document.decision.placements):
-        # Most decisions have one placement, which shares nothing.
-        text = _placement_text(each, known) if place else json_text(encode(each))
-        yield f"{',' if place else ''}\n{text}"
+        yield f"{',' if place else ''}\n{tagged_text(each)}"
     yield "\n]}"
-
-
-def _placement_text(placement: Placement, known: dict[Any, str]) -> str:
-    """Return the text of encode(); known has those of values, most of which placements share."""
-    texts = []
-    for name, is_left_out in _PLACEMENT:
-        value = getattr(placement, name)
-        if value is None and is_left_out:
-            continue
-        key = tuple(map(id, value)) if type(value) is tuple else id(value)
-        if key not in known:
-            known[key] = json_text(encode(value))
-        texts.append(f'"{name}":{known[key]}')
-    return f'{{"=Placement":{{{",".join(texts)}}}}}'
-
-
-class _LastText:
-    """Returns the text of settings, which are the same object for all decisions of a driver."""
-
-    def __init__(self) -> None:
-        self._last: tuple[Any, str] = (object(), "")
-
-    def __call__(self, settings: Any) -> str:
-        last, text = self._last
-        if settings is not last:
-            text = json_text(encode(settings))
-            self._last = settings, text
-        return text
-
-
-_settings_text = _LastText()
 
 
 def document_from_json(document: Any) -> DecisionDocument:
@@ -140,28 +220,41 @@ def document_from_json(document: Any) -> DecisionDocument:
     if type(document) is not dict:
         raise ValueError("the record is missing")
     found = {name: decode(document[name]) for name in _TYPES if name in document}
+    placements = tuple(map(decode, _list_of(document, "placements")))
     for name in ("request", "decision"):
         if name not in found:
             raise ValueError(f"the {name} is missing")
-    for name, value in found.items():
-        if not has_type(value, _TYPES[name]):
-            raise ValueError(f"{name} is not of type {_TYPES[name].__name__}")
-    placements = tuple(map(decode, _list_of(document, "placements")))
-    if not all(isinstance(each, Placement) for each in placements):
+    if type(found["decision"]) is Decision:
+        found["decision"] = replace(found["decision"], placements=placements)
+    return _checked(DecisionDocument(**found))
+
+
+def _checked(document: Any) -> DecisionDocument:
+    """Return a document; raises ValueError if a part of it is something else."""
+    if type(document) is not DecisionDocument:
+        raise ValueError("the record is missing")
+    for name, kind in _TYPES.items():
+        if not has_type(getattr(document, name), kind):
+            raise ValueError(f"{name} is not of type {kind.__name__}")
+    if not all(isinstance(each, Placement) for each in document.decision.placements):
         raise ValueError("the placements have something else among them")
-    decision = replace(found.pop("decision"), placements=placements)
-    return DecisionDocument(decision=decision, **found)
+    return document
 
 
-def document_to_bytes(document: DecisionDocument, pause: Pause = lambda: None) -> bytes:
-    """Return a document packed; for pause see snapshots_to_bytes()."""
-    head = f'{{"version":{VERSION},"record":'
-    return _packed(chain([head], document_pieces(document), "}"), pause)
+def document_from_bytes(data: bytes) -> DecisionDocument | int:
+    """Return a document that was packed by itself, else the number of the batch that it is in.
+
+    Raises ValueError.
+    """
+    document = parse_object(_unpacked(data))
+    _check_version(document)
+    batch = document.get("batch")
+    return batch if type(batch) is int else document_from_json(document.get("record"))
 
 
-def document_from_bytes(data: bytes) -> DecisionDocument:
-    """Return a document that was packed; raises ValueError."""
-    return document_from_json(_unpacked(data).get("record"))
+def batch_to_bytes(number: int) -> bytes:
+    """Return what stands in place of a document that is in a batch."""
+    return zlib.compress(json_text({"version": VERSION, "batch": number}).encode())
 
 
 def snapshots_to_bytes(snapshots: Iterable[Snapshot], pause: Pause = lambda: None) -> bytes:
@@ -169,14 +262,22 @@ def snapshots_to_bytes(snapshots: Iterable[Snapshot], pause: Pause = lambda: Non
 
     pause is called about every millisecond, for other threads that wait for the processor.
     """
-    return _packed(_pieces(snapshots), pause)
+    share, tick = Shared(), _ticking(pause)
+    written = [Raw(snapshot_documents.to_msgpack(each, share, tick)) for each in snapshots]
+    return _packed(write(_Batch(VERSION, share.texts, snapshots=written)), tick)
 
 
 def snapshots_from_bytes(data: bytes) -> list[Snapshot]:
     """Return the snapshots that were packed; raises ValueError."""
-    document = _unpacked(data)
-    name = "frames" if document["version"] == 1 else "snapshots"
-    return [snapshot_json.read(each) for each in _list_of(document, name)]
+    text = _unpacked(data)
+    if text.startswith((b"{", b"[")):
+        document = parse_object(text)
+        _check_version(document)
+        name = "frames" if document["version"] == 1 else "snapshots"
+        return [snapshot_documents.of_json(each) for each in _list_of(document, name)]
+    batch = _read_batch(text)
+    shared = [*map(value_of_text, batch.shared)]
+    return [snapshot_documents.of_msgpack(read(Any, each, shared)) for each in batch.snapshots]
 
 
 def parse_object(text: str | bytes) -> dict[str, Any]:
@@ -190,15 +291,6 @@ def parse_object(text: str | bytes) -> dict[str, Any]:
     return found
 
 
-def _pieces(snapshots: Iterable[Snapshot]) -> Iterator[str]:
-    yield f'{{"version":{VERSION},"snapshots":['
-    for place, snapshot in enumerate(snapshots):
-        if place:
-            yield ","
-        yield from snapshot_json.pieces(snapshot)
-    yield "]}"
-
-
 def _list_of(document: Mapping[str, Any], name: str) -> list[Any]:
     found = document.get(name)
     if type(found) is not list:
@@ -206,34 +298,49 @@ def _list_of(document: Mapping[str, Any], name: str) -> list[Any]:
     return found
 
 
-def _packed(pieces: Iterable[str], pause: Pause) -> bytes:
-    packing = zlib.compressobj(1)
-    packed: list[bytes] = []
-    block: list[str] = []
-    size, began = 0, monotonic()
-    for piece in pieces:
-        block.append(piece)
-        size += len(piece)
-        if size > _BLOCK:
-            packed.append(packing.compress("".join(block).encode()))
-            block, size = [], 0
+def _ticking(pause: Pause) -> Pause:
+    """Return what calls pause if it was not called for a while."""
+    began = monotonic()
+
+    def tick() -> None:
+        nonlocal began
         if monotonic() - began > _PAUSE_INTERVAL:
             pause()
             began = monotonic()
-    packed.append(packing.compress("".join(block).encode()))
+
+    return tick
+
+
+def _packed(data: bytes, tick: Pause) -> bytes:
+    packing, view = zlib.compressobj(1), memoryview(data)
+    packed = []
+    for start in range(0, len(data), _BLOCK):
+        tick()
+        packed.append(packing.compress(view[start : start + _BLOCK]))
     return b"".join([*packed, packing.flush()])
 
 
-def _unpacked(data: bytes) -> dict[str, Any]:
+def _unpacked(data: bytes) -> bytes:
     unpacking = zlib.decompressobj()
     try:
-        text = unpacking.decompress(data, MAX_BYTES)
+        found = unpacking.decompress(data, MAX_BYTES)
     except zlib.error as error:
         raise ValueError(f"it cannot be unpacked: {error}") from None
     if not unpacking.eof:
         raise ValueError("it is cut off or too large")
-    found = parse_object(text)
-    version = found.get("version")
+    return found
+
+
+def _read_batch(text: bytes) -> _Batch:
+    try:
+        batch = msgspec.msgpack.decode(text, type=_Batch)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"it cannot be read: {error}") from None
+    _check_version({"version": batch.version})
+    return batch
+
+
+def _check_version(document: Mapping[str, Any]) -> None:
+    version = document.get("version")
     if type(version) is not int or version > VERSION:
         raise ValueError(f"it is of version {version!r}; this release reads up to {VERSION}")
-    return found

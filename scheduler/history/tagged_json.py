@@ -73,6 +73,19 @@ def decode(document: Any, shared: Sequence[Any] = ()) -> Any:
         raise ValueError("it is nested too deep") from None
 
 
+def tagged_text(value: Any) -> str:
+    """Return a value as text, which has no character beyond ASCII."""
+    return json_text(encode(value))
+
+
+def value_of_text(text: str | bytes) -> Any:
+    """Return the value of a text; raises ValueError."""
+    try:
+        return decode(json.loads(text))
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
 def identical(one: Any, other: Any) -> bool:
     """Return whether two values are the same to the last bit; a NaN is the same as another."""
     first, second = (json.dumps(encode(each), sort_keys=True) for each in (one, other))
@@ -215,7 +228,8 @@ def _read_float(content: str) -> float:
     return float(content)
 
 
-def _read_pools(content: list[Any]) -> PciPools:
+def read_pools(content: list[Any]) -> PciPools:
+    """Return the pools of a list; raises ValueError for something else in it."""
     if not all(
         isinstance(each, PciDevicePool)
         and type(each.count) is int
@@ -269,7 +283,7 @@ _READERS: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
     "=frozenset": (list, frozenset),
     "=datetime": (str, datetime.fromisoformat),
     "=ImageMetaProps": (dict, ImageMetaProps),
-    "=PciPools": (list, _read_pools),
+    "=PciPools": (list, read_pools),
     "=NodeSums": (str, NodeSums.of_text),
 }
 # Values of subclasses are written as these.

@@ -104,6 +104,11 @@ class NumericColumns:
             return None
         return int(value) if name in _WHOLE else value
 
+    def number(self, row: int, name: str) -> Any:
+        """Return one element as the column has it."""
+        late = self._late.get(name) if self._late else None
+        return late[row].item() if late and row in late else self._columns[name].item(row)
+
     def set(self, row: int, name: str, value: Any) -> None:
         """Write one element."""
         if value is None:

@@ -23,10 +23,13 @@ EVERY: Trait = ("every",)
 _MAX_COUNTS = 128
 # The least number of writes that a log holds; before these, all rows count as written.
 MAX_WRITES = 4096
+# Of a table, how many rows of columns are known to be written, and of one column in one write.
+MAX_NOTED = 65_536
+MAX_ROWS = 256
 
 
 class ChangeLog:
-    """Counts the writes of a column and holds the rows of the last ones."""
+    """Counts the changes of rows and holds the rows of the last ones."""
 
     __slots__ = ("_first", "_rows")
 
@@ -47,14 +50,41 @@ class ChangeLog:
             del self._rows[:dropped]
             self._first += dropped
 
-    def note_all(self) -> None:
-        """Count a write of all rows."""
-        self._first = self.position + 1
-        self._rows.clear()
-
     def since(self, position: int) -> Sequence[int] | None:
         """Return the rows written since a position, None where that may be any."""
         return self._rows[position - self._first :] if position >= self._first else None
+
+
+class WriteLog:
+    """Counts the writes of a table and holds the last ones: a column and its rows, None for all."""
+
+    __slots__ = ("_first", "_rows", "_writes")
+
+    def __init__(self, position: int = 0) -> None:
+        self._first = position
+        self._writes: list[tuple[str, Collection[int] | None]] = []
+        self._rows = 0
+
+    @property
+    def position(self) -> int:
+        """The number of writes so far."""
+        return self._first + len(self._writes)
+
+    def note(self, name: str, rows: Collection[int] | None) -> None:
+        """Count a write of some rows of a column; many rows count as all."""
+        if rows is None or len(rows) > MAX_ROWS:
+            rows = None
+        self._writes.append((name, rows))
+        self._rows += 1 if rows is None else len(rows) or 1
+        if self._rows > MAX_NOTED:
+            # Nobody has asked for so long that the whole table costs him no more.
+            self._first = self.position
+            self._writes.clear()
+            self._rows = 0
+
+    def since(self, position: int) -> Sequence[tuple[str, Collection[int] | None]] | None:
+        """Return the writes since a position, None where they are not known any more."""
+        return self._writes[position - self._first :] if position >= self._first else None
 
 
 class RowIndex:

@@ -12,31 +12,43 @@ from typing import Any
 
 import numpy as np
 
-from scheduler.hosts.columns import DTYPES, ELEMENTS, NUMBERS, OBJECTS, Column, unset
+from scheduler.hosts.columns import DTYPES, ELEMENTS, NUMBERS, OBJECTS, Column, Rows, unset
 from scheduler.hosts.flavor_mix import FlavorMix
 from scheduler.hosts.table import HostTable
 from scheduler.objects.instance import Instance
 
 # heartbeat_age follows from last_seen and the time of a snapshot.
 COLUMNS = tuple(sorted((NUMBERS | {*OBJECTS}) - {"heartbeat_age"}))
+_COLUMNS = frozenset(COLUMNS)
 # The length of a log: to restore its last snapshot all before it have to be read.
 MAX_SNAPSHOTS = 2048
+# A column, a row, and the value there.
+Element = tuple[str, int, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnChange:
-    """The elements of a column in some rows, None for all rows."""
+# These are not frozen, since each request has some of them: see scheduler.decision.types.
+@dataclass(slots=True)
+class EncodedValues:
+    """A whole column of objects: its values, and for each row the index of one."""
 
-    rows: Sequence[int] | None
-    values: Any
+    values: Sequence[Any]
+    codes: Rows
+
+    def __iter__(self) -> Any:
+        return (self.values[code] for code in self.codes.tolist())
+
+    def __len__(self) -> int:
+        return len(self.codes)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Snapshot:
     """What has changed in a table since the snapshot before; number 0 has the whole table.
 
-    instances are those of each changed row by uuid, time is on the clock of the column last_seen.
-    flavor_mix is None where it has not changed.
+    columns are those that were written as a whole, arrays of numbers or EncodedValues; elements are
+    others. instances are those of rows by uuid, instance_changes those that are new on a row, None
+    for one that is gone. time is on the clock of the column last_seen. flavor_mix is None where it
+    has not changed.
     """
 
     log_id: int
@@ -44,9 +56,11 @@ class Snapshot:
     size: int
     time: float
     numa_packing: bool = False
-    columns: Mapping[str, ColumnChange] = field(default_factory=dict)
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    elements: Sequence[Element] = field(default_factory=list)
     instances: Mapping[int, Mapping[str, Instance]] = field(default_factory=dict)
     flavor_mix: FlavorMix | None = None
+    instance_changes: Mapping[int, Mapping[str, Instance | None]] = field(default_factory=dict)
 
 
 class SnapshotLog:
@@ -55,8 +69,9 @@ class SnapshotLog:
     def __init__(self) -> None:
         self._log_id = 0
         self._number = -1
-        self._positions: tuple[int, ...] = ()
-        self._instances_position = 0
+        self._position = self._instances_position = 0
+        # As of the last snapshot; a mapping is replaced when the instances of its row change.
+        self._instances: dict[int, Mapping[str, Instance]] = {}
         self._flavor_mix: FlavorMix = ()
         self._restarts_requested = self._restarts_done = 0
 
@@ -71,48 +86,67 @@ class SnapshotLog:
         self._restarts_done = requested
         self._number = 0 if is_first else self._number + 1
         self._log_id += is_first
-        before, self._positions = self._positions, hosts.positions(COLUMNS)
-        if is_first:
-            columns = {name: _whole(hosts, name) for name in COLUMNS}
-        else:
-            columns = {
-                name: _change(hosts, name, since)
-                for name, since, now in zip(COLUMNS, before, self._positions, strict=True)
-                if since != now
-            }
+        written = None if is_first else hosts.written_since(self._position)
+        self._position = hosts.write_position
+        whole, elements = ({*COLUMNS}, []) if written is None else written
         mix_before, self._flavor_mix = self._flavor_mix, hosts.flavor_mix
-        return Snapshot(
+        mix_is_new = is_first or self._flavor_mix is not mix_before
+        found = Snapshot(
             self._log_id,
             self._number,
             hosts.size,
             hosts.time,
             hosts.numa_packing,
-            columns,
-            self._changed_instances(hosts, is_first),
-            hosts.flavor_mix if is_first or hosts.flavor_mix != mix_before else None,
+            {name: _whole(hosts, name) for name in COLUMNS if name in whole} if whole else {},
+            elements,
+            flavor_mix=self._flavor_mix if mix_is_new else None,
         )
-
-    def _changed_instances(
-        self, hosts: HostTable, is_first: bool
-    ) -> dict[int, Mapping[str, Instance]]:
         changes, since = hosts.instances.changes, self._instances_position
-        self._instances_position = changes.position
-        written = None if is_first else changes.since(since)
-        rows = range(hosts.size) if written is None else written
-        return {row: hosts.instances.on(row) for row in rows}
+        if is_first or changes.position != since:
+            self._instances_position = changes.position
+            self._take_instances(hosts, found, None if is_first else changes.since(since))
+        return found
+
+    def _take_instances(
+        self, hosts: HostTable, snapshot: Snapshot, written: Iterable[int] | None
+    ) -> None:
+        """Take the instances of the rows that were written, of all rows where that is unknown."""
+        if written is None:
+            self._instances = {row: hosts.instances.on(row) for row in range(hosts.size)}
+            snapshot.instances = self._instances.copy()
+            return
+        whole, changes = {}, {}
+        for row in {*written}:
+            before, now = self._instances.get(row, {}), hosts.instances.on(row)
+            self._instances[row] = now
+            change = _instance_changes(before, now)
+            if change is None:
+                whole[row] = now
+            else:
+                changes[row] = change
+        snapshot.instances, snapshot.instance_changes = whole, changes
 
 
-def _whole(hosts: HostTable, name: str) -> ColumnChange:
+def _instance_changes(
+    before: Mapping[str, Instance], now: Mapping[str, Instance]
+) -> dict[str, Instance | None] | None:
+    """Return what makes the one of the other, None where that would give another order."""
+    changes: dict[str, Instance | None] = dict.fromkeys(before.keys() - now.keys())
+    changes |= {uuid: each for uuid, each in now.items() if before.get(uuid) is not each}
+    return changes if [*_with_changes(before, changes)] == [*now] else None
+
+
+def _with_changes(
+    before: Mapping[str, Instance], changes: Mapping[str, Instance | None]
+) -> dict[str, Instance]:
+    found = {uuid: each for uuid, each in before.items() if changes.get(uuid, each) is not None}
+    return found | {uuid: each for uuid, each in changes.items() if each is not None}
+
+
+def _whole(hosts: HostTable, name: str) -> Any:
     if name in NUMBERS:
-        return ColumnChange(None, getattr(hosts, name).astype(ELEMENTS[name]))
-    return ColumnChange(None, hosts.objects_of(name))
-
-
-def _change(hosts: HostTable, name: str, position: int) -> ColumnChange:
-    rows = hosts.written_since(name, position)
-    if rows is None:
-        return _whole(hosts, name)
-    return ColumnChange(rows, [hosts.get(row, name) for row in rows])
+        return getattr(hosts, name).astype(ELEMENTS[name])
+    return EncodedValues(*hosts.encoded(name))
 
 
 def restore(snapshots: Iterable[Snapshot]) -> HostTable:
@@ -128,7 +162,12 @@ def restore(snapshots: Iterable[Snapshot]) -> HostTable:
         _check_order(last, each)
         for name in COLUMNS:
             _apply(columns, name, each)
+        for name, row, value in each.elements:
+            if name in _COLUMNS:
+                columns[name][row] = unset(name) if value is None and name in NUMBERS else value
         instances.update(each.instances)
+        for row, changes in each.instance_changes.items():
+            instances[row] = _with_changes(instances.get(row, {}), changes)
         flavor_mix = flavor_mix if each.flavor_mix is None else each.flavor_mix
         last = each
     if last is None:
@@ -153,20 +192,16 @@ def _check_order(before: Snapshot | None, snapshot: Snapshot) -> None:
 
 
 def _apply(columns: dict[str, Column], name: str, snapshot: Snapshot) -> None:
-    """Apply what a snapshot says about a column."""
+    """Apply what a snapshot says about a whole column."""
     if len(columns[name]) < snapshot.size:
         more = _empty(name, snapshot.size - len(columns[name]))
         columns[name] = np.concatenate([columns[name], more])
-    change = snapshot.columns.get(name)
-    if change is None:
-        return
-    column, none = columns[name], unset(name) if name in NUMBERS else None
-    if isinstance(change.values, np.ndarray):
-        column[: snapshot.size] = change.values
-        return
-    rows = range(snapshot.size) if change.rows is None else change.rows
-    for row, value in zip(rows, change.values, strict=True):
-        column[row] = none if value is None else value
+    values = snapshot.columns.get(name)
+    if isinstance(values, np.ndarray):
+        columns[name][: snapshot.size] = values
+    elif values is not None:
+        for row, value in zip(range(snapshot.size), values, strict=True):
+            columns[name][row] = value
 
 
 def _table(

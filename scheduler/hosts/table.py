@@ -21,7 +21,7 @@ from scheduler.hosts.columns import (
 )
 from scheduler.hosts.flavor_mix import FlavorMix
 from scheduler.hosts.limits import Limits
-from scheduler.hosts.row_index import ChangeLog, GroupCounts, InstanceIndex, RowIndex
+from scheduler.hosts.row_index import GroupCounts, InstanceIndex, RowIndex, WriteLog
 
 Make = Callable[[Any], Any]
 _OBJECTS = frozenset(OBJECTS)
@@ -57,8 +57,8 @@ class HostTable:
         self._holes: list[int] = []
         # The object columns that a copy shares with the table that it was made from.
         self._shared: frozenset[str] = frozenset()
-        # Of the writes of each column; nobody asks a copy what has changed.
-        self._logs = {name: ChangeLog() for name in _COLUMNS}
+        # Nobody asks a copy what has changed.
+        self._writes: WriteLog | None = WriteLog()
 
     def __len__(self) -> int:
         """Return the number of hosts."""
@@ -153,10 +153,10 @@ class HostTable:
         if mix != self.flavor_mix:
             self.flavor_mix = mix
 
-    def objects_of(self, name: str) -> list[Any]:
-        """Return an object column as a list with an element for each row."""
+    def encoded(self, name: str) -> tuple[list[Any], Rows]:
+        """Return copies of the values of an object column, and of the code of each row."""
         column = self._objects[name]
-        return [column.values[code] for code in column.codes[: self.size].tolist()]
+        return column.values.copy(), column.codes[: self.size].copy()
 
     def codes(self, name: str) -> Rows:
         """Return integers that are equal where rows have the same value of a column."""
@@ -204,14 +204,32 @@ class HostTable:
         verdicts = np.array([holds(value) for value in self._objects[name].values], np.bool_)
         return self.spread(name, verdicts)
 
-    def positions(self, columns: Iterable[str]) -> tuple[int, ...]:
-        """Return the number of writes of each of these columns; see written_since()."""
-        return tuple([self._logs[name].position if self._logs else 0 for name in columns])
+    @property
+    def write_position(self) -> int:
+        """The number of writes so far; see written_since()."""
+        return 0 if self._writes is None else self._writes.position
 
-    def written_since(self, name: str, position: int) -> list[int] | None:
-        """Return the rows in which a column was written, None where that is unknown."""
-        written = self._logs[name].since(position)
-        return None if written is None else sorted({*written})
+    def written_since(
+        self, position: int
+    ) -> tuple[Collection[str], list[tuple[str, int, Any]]] | None:
+        """Return the columns that were written as a whole, and other elements, as they are now.
+
+        These are (column, row, value), some perhaps more than once. None is returned where it is
+        not known any more what was written.
+        """
+        written = self._writes.since(position) if self._writes is not None else None
+        if written is None:
+            return None
+        whole, elements = [], []
+        for name, rows in written:
+            if rows is None:
+                whole.append(name)
+            elif name in _OBJECTS:
+                elements += [(name, row, self._objects[name][row]) for row in rows]
+            else:
+                number = self._numbers.number
+                elements += [(name, row, number(row, name)) for row in rows]
+        return whole, elements
 
     def part(
         self, rows: Rows, changes: Mapping[str, int] | None = None, times: Rows | int = 0
@@ -243,8 +261,8 @@ class HostTable:
     def add_each(self, names: Sequence[tuple[str, str]]) -> list[int]:
         """Return the rows of new nodes, given as (host, nodename)."""
         rows = [self._new_row() for _ in names]
-        for log in self._logs.values():
-            log.note(rows)
+        for name in _COLUMNS:
+            self._changed(name, (*rows,))
         for row, (host, nodename) in zip(rows, names, strict=True):
             self.names.add(row, host, nodename)
         self.write(rows, "host", [host for host, _ in names])
@@ -274,7 +292,7 @@ class HostTable:
         other._numbers = self._numbers.copy()
         other._objects = self._objects.copy()
         other._shared = _OBJECTS
-        other._logs = {}
+        other._writes = None
         other.instances = InstanceIndex(self.instances)
         other.limits = Limits(self.size)
         other.candidates = self.present
@@ -292,7 +310,7 @@ class HostTable:
         other._numbers = self._numbers.detached()
         other._objects = {name: each.copy() for name, each in self._objects.items()}
         other._shared = frozenset()
-        other._logs = {name: ChangeLog(self.positions([name])[0]) for name in _COLUMNS}
+        other._writes = WriteLog(self.write_position)
         other.instances = self.instances.detached()
         other.names = self.names.copy()
         other._present = self._present.copy()
@@ -325,13 +343,11 @@ class HostTable:
 
     def _changed(self, name: str, rows: Collection[int] | None) -> None:
         """Count the writes of some rows of a column, None for all."""
-        if not self._logs:
+        if self._writes is None:
             # A copy has another array from now on.
             self.__dict__.pop(name, None)
-        elif rows is None:
-            self._logs[name].note_all()
         else:
-            self._logs[name].note(rows)
+            self._writes.note(name, rows)
 
     def _grow(self, capacity: int) -> None:
         self._numbers.grow(capacity)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The flavor of an instance and the image it boots from, with their properties."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +53,10 @@ class ImageMetaProps(Mapping[str, Any]):
     # That of Mapping raises and catches an error for each missing property.
     def get(self, name: str, default: Any = None) -> Any:
         return self._values.get(name, default)
+
+    # That of Mapping looks each of them up.
+    def items(self) -> ItemsView[str, Any]:
+        return self._values.items()
 
     def texts(self) -> dict[str, str]:
         return {name: str(value) for name, value in self._values.items()}

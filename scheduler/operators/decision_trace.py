@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from inventory import decisions
 from inventory.queries.instance_ends import InstanceEnds, instance_ends
 from scheduler.decision.types import Decision
-from scheduler.history.saved_decision import DecisionIncomplete, from_database
-from scheduler.history.serialization import DecisionDocument, document_from_bytes
+from scheduler.history.saved_decision import DecisionIncomplete, DecisionReader, from_database
+from scheduler.history.serialization import DecisionDocument
 from scheduler.history.tagged_json import encode
 from scheduler.hosts.table import HostTable
 from scheduler.operators.simulation.arrival import Arrival, TraceError
@@ -64,8 +64,9 @@ def read_trace(
     found: list[tuple[Any, DecisionDocument]] = []
     hosts: HostTable | None = None
     unreadable = 0
+    reader = DecisionReader(connection)
     for row, data in decisions.in_order(connection, since):
-        document = _readable(data)
+        document = _readable(reader, row, data)
         # A rebuild places nothing.
         if document is None or document.request.spec.is_rebuild:
             unreadable += document is None
@@ -113,9 +114,9 @@ def _hosts(connection: sa.Connection, row: Any) -> HostTable | None:
         return None
 
 
-def _readable(data: bytes) -> DecisionDocument | None:
+def _readable(reader: DecisionReader, row: Any, data: bytes) -> DecisionDocument | None:
     try:
-        return document_from_bytes(data)
+        return reader.read(row, data)
     except ValueError:
         return None
 

@@ -14,7 +14,8 @@ from inventory import decisions
 from inventory.dialects import current_time
 from inventory.engine import Database
 from scheduler.decision.types import Decision
-from scheduler.history.serialization import DecisionDocument, document_from_bytes
+from scheduler.history.saved_decision import DecisionReader
+from scheduler.history.serialization import DecisionDocument
 from scheduler.host_cache.cache import HostCache
 from scheduler.hosts.table import HostTable
 from scheduler.operators.fleet_usage import fleet_usage
@@ -99,15 +100,18 @@ class Follower:
         """Return the time, in UTC, and what was decided from began on and is new."""
         now = current_time(connection)
         since = max(began, now - 2 * _LATE)
-        found = [*self._new(decisions.in_order(connection, since, self._seen))]
+        rows = decisions.in_order(connection, since, self._seen)
+        found = [*self._new(rows, DecisionReader(connection))]
         self._seen = {number: at for number, at in self._seen.items() if at >= since}
         return now, found
 
-    def _new(self, rows: Iterator[tuple[Any, bytes]]) -> Iterator[_Followed]:
+    def _new(
+        self, rows: Iterator[tuple[Any, bytes]], reader: DecisionReader
+    ) -> Iterator[_Followed]:
         for row, data in rows:
             self._seen[row.id] = row.decided_at
             try:
-                document = document_from_bytes(data)
+                document = reader.read(row, data)
             except ValueError:
                 self._counts.unreadable += 1
                 continue

@@ -14,12 +14,12 @@ from scheduler.filters.ram import RamFilter
 from scheduler.history.saved_decision import read_file, write_file
 from scheduler.history.serialization import (
     document_from_bytes,
-    document_to_bytes,
     snapshots_from_bytes,
     snapshots_to_bytes,
 )
 from scheduler.history.tagged_json import identical
 from scheduler.hosts.snapshots import restore
+from tests.unit.scheduler.history.batches import as_version_2, through_bytes, to_bytes
 
 # As they were written: a file, and two documents of the database unpacked.
 DOCUMENTS = Path(__file__).parents[3] / "fixtures" / "decisions_version_1"
@@ -48,16 +48,16 @@ def test_a_refusal_of_the_database_is_made_again_on_its_hosts() -> None:
     hosts = restore(snapshots_from_bytes(snapshots))
     assert refused.decision.shortage is not None
     assert identical(decide(hosts, refused.request, Plan([RamFilter()])), refused.decision)
-    written = document_to_bytes(refused)
-    assert not FORMER.search(zlib.decompress(written).decode())
-    assert document_from_bytes(written) == refused
+    for written in (as_version_2(refused), to_bytes(refused)):
+        assert not FORMER.search(zlib.decompress(written).decode("latin-1"))
+    assert document_from_bytes(as_version_2(refused)) == through_bytes(refused) == refused
 
 
 def test_snapshots_of_a_log_keep_their_numbers_times_and_changes() -> None:
     found = snapshots_from_bytes(packed("snapshots"))
     assert [(each.log_id, each.number, each.time) for each in found] == [(1, 0, 5.0), (1, 1, 5.0)]
     written = snapshots_to_bytes(found)
-    assert not FORMER.search(zlib.decompress(written).decode())
+    assert not FORMER.search(zlib.decompress(written).decode("latin-1"))
     assert snapshots_to_bytes(snapshots_from_bytes(written)) == written
     assert restore(found).get(1, "free_ram_mb") == 40_000
 

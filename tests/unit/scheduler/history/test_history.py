@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from scheduler.decision.pipeline import Plan, Request, decide
 from scheduler.history.serialization import (
     DecisionDocument,
-    document_from_bytes,
-    document_to_bytes,
     snapshots_from_bytes,
     snapshots_to_bytes,
 )
@@ -20,6 +18,7 @@ from scheduler.hosts.snapshots import SnapshotLog, restore
 from tests.contract.drawn.drawn_lives import lives
 from tests.contract.test_filters import RULES
 from tests.contract.test_weighers import MADE
+from tests.unit.scheduler.history.batches import of_bytes, to_bytes
 
 # Those that let some hosts pass as a rule.
 MILD = {
@@ -83,13 +82,13 @@ def test_decisions_are_the_same_when_they_are_made_again(life, plan, count, data
         request = data.draw(asked(life.specs))
         decision = decide(life.table.working_copy(), request, plan)
         snapshots.append(log.take(life.table))
-        records.append(document_to_bytes(DecisionDocument(request, decision)))
+        records.append(to_bytes(DecisionDocument(request, decision)))
         decisions.append(decision)
     cut = data.draw(st.integers(0, count))
     batches = [snapshots_to_bytes(snapshots[:cut]), snapshots_to_bytes(snapshots[cut:])]
     decoded = [each for batch in batches for each in snapshots_from_bytes(batch)]
     for number, (kept, decision) in enumerate(zip(records, decisions, strict=True)):
-        record = document_from_bytes(kept)
+        record = of_bytes(kept)
         hosts = restore(decoded[: number + 1])
         found = decide(hosts.working_copy(), record.request, plan)
         assert_same(found, record.decision, decision)

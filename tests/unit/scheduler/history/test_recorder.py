@@ -14,10 +14,9 @@ from inventory import decisions
 from inventory.database_errors import DatabaseUnavailable
 from inventory.engine import Database
 from inventory.tables import decision_inputs
-from scheduler.history import recorder
+from scheduler.history import recorder, serialization
 from scheduler.history.recorder import DecisionRecorder, Retention
-from scheduler.history.serialization import document_from_bytes, snapshots_from_bytes
-from scheduler.hosts.snapshots import restore
+from scheduler.history.saved_decision import from_database
 from scheduler.messaging import background_publisher
 from scheduler.request_trace import GIVEN_UP, REPEATED, RequestTrace
 from scheduler.wire.context import RequestContext
@@ -79,24 +78,8 @@ def listed(database: Database) -> list[Any]:
 
 def kept(database: Database, row: Any) -> tuple[Any, Any]:
     """Return the record of a decision, and what the same driver decides on the same hosts."""
-    document, data = database.read(
-        lambda c: (
-            decisions.document(c, row.id),
-            decisions.snapshots(c, row.snapshot_log, row.snapshot_number),
-        )
-    )
-    record = document_from_bytes(document)
-    snapshots = sorted(
-        (
-            each
-            for some in data
-            for each in snapshots_from_bytes(some)
-            if each.number <= row.snapshot_number
-        ),
-        key=lambda each: each.number,
-    )
-    hosts = restore(snapshots)
-    return record, Scheduler(None).driver.decide(hosts.working_copy(), record.request)
+    found = database.read(lambda connection: from_database(connection, row))
+    return found.record, found.again(Scheduler(None).driver)
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -196,7 +179,7 @@ def test_what_cannot_be_written_is_lost_and_what_follows_is_not(
 def test_a_document_that_fits_into_no_statement_is_left_out(
     database, recording, scheduler, caplog, monkeypatch
 ):
-    monkeypatch.setattr(recorder, "MAX_BYTES", 2_000)
+    monkeypatch.setattr(serialization, "MAX_DECISION_BYTES", 10_000)
     recording.on_finished(scheduler.decide("many", instances=1_000))
     recording.on_finished(scheduler.decide("one"))
     recording.stop()
@@ -312,6 +295,7 @@ def test_snapshots_are_in_the_database_once(database, recording, scheduler):
     recording.on_finished(trace)
     recording.stop()
     query = sa.select(decision_inputs.c.snapshot_log, decision_inputs.c.first)
+    query = query.where(decision_inputs.c.first >= 0)
     ((log, first),) = database.read(lambda c: c.execute(query).all())
     assert (log, first) == (listed(database)[0].snapshot_log, 0)
     # Processes never have a snapshot log in common.

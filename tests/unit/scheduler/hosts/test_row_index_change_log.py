@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of scheduler.hosts.row_index: the rows that were written."""
 
-from scheduler.hosts.row_index import MAX_WRITES, ChangeLog
+from scheduler.hosts.row_index import MAX_NOTED, MAX_ROWS, MAX_WRITES, ChangeLog, WriteLog
 
 
 def test_it_knows_the_rows_that_were_written_since():
@@ -16,13 +16,25 @@ def test_it_knows_the_rows_that_were_written_since():
     assert log.position == seen + 2
 
 
-def test_a_write_of_all_rows_may_be_any():
-    log = ChangeLog(7)
+def test_of_a_table_columns_are_known_with_their_rows_or_as_a_whole():
+    log = WriteLog(7)
     seen = log.position
-    log.note_all()
-    assert log.since(seen) is None
+    log.note("a", [3])
+    log.note("b", None)
+    log.note("a", range(MAX_ROWS + 1))
+    assert log.since(seen) == [("a", [3]), ("b", None), ("a", None)]
+    assert log.position == seen + 3
+    assert log.since(6) is None
+
+
+def test_what_nobody_has_asked_for_in_time_is_forgotten():
+    log = WriteLog()
+    for _ in range(MAX_NOTED + 1):
+        log.note("a", [1])
+    assert log.since(0) is None
     assert log.since(log.position) == []
-    assert log.position > seen
+    log.note("a", [2])
+    assert log.since(log.position - 1) == [("a", [2])]
 
 
 def test_writes_may_be_counted_together():

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scheduler.hosts import snapshots
 from scheduler.hosts.columns import NUMBERS, OBJECTS
 from scheduler.hosts.flavor_mix import make_mix
-from scheduler.hosts.row_index import MAX_WRITES
-from scheduler.hosts.snapshots import COLUMNS, ColumnChange, Snapshot, SnapshotLog, restore
+from scheduler.hosts.row_index import MAX_NOTED, MAX_ROWS
+from scheduler.hosts.snapshots import COLUMNS, Snapshot, SnapshotLog, restore
 from scheduler.objects.instance import Instance
 from tests.contract.drawn.drawn_lives import lives
 from tests.hosts import a_host, a_table
@@ -62,12 +62,9 @@ def test_a_further_snapshot_has_what_has_changed_and_no_more():
     table.set_time(7.0)
     snapshot = log.take(table)
     assert (snapshot.log_id, snapshot.number, snapshot.time) == (1, 1, 7.0)
-    assert snapshot.columns == {
-        "free_ram_mb": ColumnChange([1], [5]),
-        "cell_uuid": ColumnChange([1], ["c1"]),
-    }
-    assert snapshot.instances == {}
-    assert log.take(table).columns == {}
+    assert snapshot.elements == [("free_ram_mb", 1, 5), ("cell_uuid", 1, "c1")]
+    assert (snapshot.columns, snapshot.instances, snapshot.instance_changes) == ({}, {}, {})
+    assert log.take(table).elements == []
 
 
 def test_a_further_snapshot_has_the_flavor_mix_if_it_has_changed():
@@ -88,27 +85,49 @@ def test_a_further_snapshot_has_the_instances_of_rows_that_have_changed():
     table.instances.add(0, "u1", Instance("u1"))
     log.take(table)
     table.instances.add(1, "u2", instance)
-    assert log.take(table).instances == {1: {"u2": instance}}
-    table.instances.change(1, {}, ["u2"])
-    assert log.take(table).instances == {1: {}}
-    assert log.take(table).instances == {}
+    assert log.take(table).instance_changes == {1: {"u2": instance}}
+    table.instances.change(1, {"u3": instance}, ["u2"])
+    assert log.take(table).instance_changes == {1: {"u2": None, "u3": instance}}
+    assert log.take(table).instance_changes == {}
 
 
-def test_a_column_with_more_writes_than_its_log_holds_is_taken_as_a_whole():
+def test_instances_that_come_in_another_order_are_taken_with_all_of_their_row():
+    table, log = a_fleet(), SnapshotLog()
+    for name in ("u1", "u2"):
+        table.instances.add(0, name, Instance(name))
+    series = [log.take(table)]
+    table.instances.change(0, {}, ["u1"])
+    table.instances.add(0, "u1", Instance("u1"))
+    series.append(log.take(table))
+    assert [*series[1].instances[0]] == ["u2", "u1"]
+    assert contents(restore(series)) == contents(table)
+
+
+def test_with_more_writes_than_their_log_holds_all_columns_are_taken():
     table, log = a_fleet(), SnapshotLog()
     series = [log.take(table)]
-    for number in range(2 * MAX_WRITES):
+    for number in range(MAX_NOTED // 2):
         table.set(number % 2, "free_ram_mb", number)
         table.set(number % 2, "metrics", [number])
     series.append(log.take(table))
-    parts = {name: (part.rows, [*part.values]) for name, part in series[1].columns.items()}
-    assert parts == {
-        "free_ram_mb": (None, [8190, 8191, 65536]),
-        "metrics": (None, [[8190], [8191], None]),
-    }
+    assert {*series[1].columns} == {*COLUMNS}
+    last = MAX_NOTED // 2 - 1
+    assert [*series[1].columns["free_ram_mb"]] == [last - 1, last, 65536]
+    assert [*series[1].columns["metrics"]] == [[last - 1], [last], None]
     table.set(0, "free_ram_mb", 1)
     assert contents(restore(series)) != contents(table)
     series.append(log.take(table))
+    assert contents(restore(series)) == contents(table)
+
+
+def test_a_column_of_which_many_rows_were_written_is_taken_as_a_whole():
+    table = a_table(*(a_host(f"h{number}") for number in range(MAX_ROWS + 1)))
+    table.set_time(5.0)
+    log = SnapshotLog()
+    series = [log.take(table)]
+    table.write(range(MAX_ROWS + 1), "free_ram_mb", range(MAX_ROWS + 1))
+    series.append(log.take(table))
+    assert ([*series[1].columns], [*series[1].elements]) == (["free_ram_mb"], [])
     assert contents(restore(series)) == contents(table)
 
 
@@ -156,13 +175,9 @@ NAMES = ("host", "nodename")
             [Snapshot(1, 0, 1, 0.0), Snapshot(1, 1, 0, 0.0)],
             "snapshot 1 has fewer rows than the one before",
         ),
-        ([Snapshot(1, 0, 2, 0.0, columns={"free_ram_mb": ColumnChange(None, [1])})], "zip"),
+        ([Snapshot(1, 0, 2, 0.0, columns={"free_ram_mb": [1]})], "zip"),
         (
-            [
-                Snapshot(
-                    1, 0, 2, 0.0, columns={each: ColumnChange(None, ["h", "h"]) for each in NAMES}
-                )
-            ],
+            [Snapshot(1, 0, 2, 0.0, columns={each: ["h", "h"] for each in NAMES})],
             "two rows are of the same node",
         ),
     ],
@@ -173,7 +188,7 @@ def test_snapshots_that_do_not_belong_together_are_refused(series, complaint):
 
 
 def test_columns_without_changes_are_unset():
-    names = {name: ColumnChange(None, ["h"]) for name in NAMES}
+    names = {name: ["h"] for name in NAMES}
     found = restore([Snapshot(1, 0, 1, 0.0, columns=names)])
     assert found.get(0, "cell_uuid") is None
     assert found.get(0, "cpu_allocation_ratio") is None

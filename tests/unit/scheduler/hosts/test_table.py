@@ -215,7 +215,7 @@ def test_what_was_made_of_values_is_not_shared_by_a_table_of_its_own():
     assert other.memo("host_ip", "length", lambda ip: len(ip or ""), int).tolist() == [1, 1]
     row = table.add("h3", "n3")
     assert (other.size, other.add("h4", "n4")) == (2, row)
-    assert other.positions(["host"]) == table.positions(["host"])
+    assert other.detached().write_position == other.write_position
 
 
 def test_sharing_a_value_by_its_key():
@@ -264,23 +264,26 @@ def test_writing_rows_at_once_is_writing_one_by_one(first, second):
 
 def test_only_what_differs_is_written():
     table = a_table(*(a_host(f"h{i}", free_ram_mb=i, host_ip=f"{i}") for i in range(3)))
-    names = ("free_ram_mb", "host_ip")
-    before = table.positions(names)
+    before = table.write_position
     table.write([0, 1, 2], "free_ram_mb", [0, 1, 5])
     table.write([0, 1, 2], "host_ip", ["0", "7", "2"])
-    assert [*map(table.written_since, names, before)] == [[2], [1]]
-    assert [*map(table.written_since, names, table.positions(names))] == [[], []]
+    assert table.written_since(before) == ([], [("free_ram_mb", 2, 5), ("host_ip", 1, "7")])
+    assert table.written_since(table.write_position) == ([], [])
+    table.fill("free_ram_mb", np.arange(3.0))
+    assert table.written_since(table.write_position - 1) == (["free_ram_mb"], [])
+    assert table.working_copy().written_since(0) is None
 
 
 def test_rows_are_added_together():
     table = a_table(a_host("h1"), a_host("h2"), a_host("h3"))
     table.remove(1)
-    before = table.positions(["free_ram_mb"])
+    before = table.write_position
     rows = table.add_each([("h4", "n1"), ("h4", "n2")])
     assert sorted(rows) == [1, 3]
     assert [table.row_of("h4", name) for name in ("n1", "n2")] == rows
     assert sorted(table.rows_of_host("h4")) == [1, 3]
-    assert table.written_since("free_ram_mb", *before) == [1, 3]
+    _, elements = table.written_since(before)
+    assert [row for name, row, _ in elements if name == "free_ram_mb"] == [1, 3]
     assert table.present.all()
     assert len(table) == 4
 

@@ -14,6 +14,9 @@ from scheduler.operators.cli import decision
 from tests.databases import a_node, a_uuid, save, serve
 from tests.fixtures.keeping import KeepingScheduler, configured, uuids_of
 
+# Its decisions stay.
+WITHOUT_HOSTS = sa.delete(decision_inputs).where(decision_inputs.c.first >= 0)
+
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
@@ -133,7 +136,7 @@ def test_where_nothing_can_be_saved(command, decided, tmp_path):
 
 
 def test_without_its_hosts_a_decision_is_shown_and_not_saved(command, database, decided, tmp_path):
-    database.write(lambda c: c.execute(sa.delete(decision_inputs)))
+    database.write(lambda c: c.execute(WITHOUT_HOSTS))
     assert "Outcome: placed on" in command.run("decision", "show", "req-web").stdout
     path = tmp_path / "web.json"
     assert command.refused("decision", "save", "req-web", str(path)) == (
@@ -146,8 +149,9 @@ def test_without_its_hosts_a_decision_is_shown_and_not_saved(command, database, 
 def test_a_decision_that_is_not_written_yet_is_waited_for(command, database, decided, monkeypatch):
     """The scheduler has answered, and writes down what it has decided a second later."""
     monkeypatch.setattr(decision, "WRITE_TIMEOUT", 0.4)
-    rows = database.read(lambda c: c.execute(sa.select(decision_inputs)).mappings().all())
-    database.write(lambda c: c.execute(sa.delete(decision_inputs)))
+    query = sa.select(decision_inputs).where(decision_inputs.c.first >= 0)
+    rows = database.read(lambda c: c.execute(query).mappings().all())
+    database.write(lambda c: c.execute(WITHOUT_HOSTS))
 
     def written(_seconds):
         database.write(lambda c: c.execute(sa.insert(decision_inputs), [dict(row) for row in rows]))

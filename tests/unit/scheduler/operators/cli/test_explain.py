@@ -11,12 +11,15 @@ import sqlalchemy as sa
 from inventory import aggregates
 from inventory.operations import service_operations
 from inventory.tables import decision_inputs, decisions
-from scheduler.history.serialization import document_from_bytes, document_to_bytes
+from scheduler.history.saved_decision import from_database
 from scheduler.operators.cli import decision
 from tests.builders import a_group
 from tests.databases import a_node, a_uuid, save, serve
 from tests.fixtures.keeping import KeepingScheduler, configured, uuids_of
+from tests.unit.scheduler.history.batches import as_version_2
 
+# Its decisions stay.
+WITHOUT_HOSTS = sa.delete(decision_inputs).where(decision_inputs.c.first >= 0)
 # Room for four, three and two instances of 2048 MB.
 FREE = {"host-1": 8192, "host-2": 6144, "host-3": 4096}
 
@@ -236,7 +239,7 @@ def test_the_hosts_may_be_lost(scheduler, database, command, output):
     with scheduler:
         scheduler.ask("one", memory_mb=5000)
     output("1")
-    database.write(lambda c: c.execute(sa.delete(decision_inputs)))
+    database.write(lambda c: c.execute(WITHOUT_HOSTS))
     text = output("1")
     assert "no longer known: snapshot 0 of the log is missing\n" in text
     assert "| RamFilter " in text
@@ -250,9 +253,9 @@ def change(database, **changes):
 
     def work(connection):
         c = decisions.c
-        data = connection.scalar(sa.select(c.document).where(c.id == 1))
-        record = replace(document_from_bytes(data), **changes)
-        values = {"document": document_to_bytes(record)}
+        row = connection.execute(sa.select(decisions).where(c.id == 1)).one()
+        record = replace(from_database(connection, row).record, **changes)
+        values = {"document": as_version_2(record)}
         connection.execute(sa.update(decisions).where(c.id == 1).values(values))
 
     database.write(work)
