@@ -10,7 +10,7 @@ from benchmarks.endtoend import calls
 from conf import opts
 from inventory.engine import Database
 from inventory.objects.standby import EXTRA_SPEC
-from scheduler.claims.rounds import Publish
+from scheduler.claims.claimer import Publish
 from scheduler.select_destinations.destination_builder import build_destinations
 from scheduler.wire.arguments import decode_select_arguments
 from scheduler.wire.context import RequestContext

@@ -33,7 +33,7 @@ from inventory.claims.usage_update import LockedNodes  # noqa: E402
 from inventory.engine import Database  # noqa: E402
 from inventory.objects.aggregate import FAILURE_DOMAIN  # noqa: E402
 from inventory.objects.standby import REQUIRED  # noqa: E402
-from scheduler.select_destinations import claimed_request  # noqa: E402
+from scheduler.select_destinations import loop  # noqa: E402
 
 PLAIN, PROTECTED = "claim, not protected", "claim, protected"
 UNAWARE = "claim, nothing known of protection"
@@ -53,7 +53,7 @@ def unaware() -> Iterator[None]:
         return None, LockedNodes(connection, ids, uuids)
 
     with (
-        mock.patch.object(claimed_request, "protected", lambda request, *_: request),
+        mock.patch.object(loop, "protected", lambda request, *_: request),
         mock.patch.object(claims, "_lock", lock),
     ):
         yield

@@ -188,9 +188,8 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
             conf, database, self._publisher.publish_claims, observers
         )
         self.destinations.host_cache.catch_up = self._heartbeat.catch_up
-        self.destinations.snapshot_log = self._snapshot_log()
         self._requested_mix = requested_mix(conf, database, self.destinations.host_cache)
-        self.destinations.allocator = load_allocator(conf)
+        self.destinations.change(snapshot_log=self._snapshot_log(), allocator=load_allocator(conf))
         lease = ReleaseLease(database, conf.host)
         self._releases = ReleaseQueue(lambda: self.destinations.claimer, lease.hold)
         self._standbys = self._standby_keeper_thread()
@@ -311,14 +310,15 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
             self._monitoring.reset()
             self._recorder.retention = _retention(self._conf)
             self._requested_mix.configure(mix_settings(self._conf))
-            self.destinations.snapshot_log = self._snapshot_log()
 
     def _build_anew(self) -> None:
         """Replace what is built from options: all of it, or nothing if an option is wrong."""
         publish = self._publisher.publish_claims
-        driver, attestation = build_driver(self._conf), trust.load(self._conf)
-        allocator = load_allocator(self._conf)
         cache = self.destinations.host_cache
-        claimer = build_claimer(self._conf, self._database, cache, publish)
-        self.destinations.driver, self.destinations.attestation = driver, attestation
-        self.destinations.allocator, self.destinations.claimer = allocator, claimer
+        self.destinations.change(
+            driver=build_driver(self._conf),
+            attestation=trust.load(self._conf),
+            allocator=load_allocator(self._conf),
+            claimer=build_claimer(self._conf, self._database, cache, publish),
+            snapshot_log=self._snapshot_log(),
+        )

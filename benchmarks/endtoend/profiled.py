@@ -71,28 +71,27 @@ def _watch_requests(stages: Stages) -> None:
     from inventory import engine
     from scheduler import request_trace
     from scheduler.api import scheduler_endpoint
-    from scheduler.claims import claimer
     from scheduler.drivers import filter_scheduler
     from scheduler.host_cache import cache
-    from scheduler.select_destinations import claimed_request, destinations
+    from scheduler.select_destinations import destinations, loop, pending_request
     from scheduler.wire import context
 
     stages.watch(scheduler_endpoint, "decode_select_arguments", "decode the arguments")
     stages.watch(scheduler_endpoint, "encode_destinations", "answer: encode")
     stages.watch(context.RequestContext, "for_logging", "decode the context")
     stages.watch(destinations, "build_request", "decide: the request")
-    stages.watch(claimed_request, "build_claim_request", "claim: the request")
-    stages.watch(claimed_request, "set_answers", "answer: as kept with the claim")
-    stages.watch(claimed_request.ClaimedRequest, "select", "attempts")
+    stages.watch(loop, "build_claim_request", "claim: the request")
+    stages.watch(pending_request, "set_answers", "answer: as kept with the claim")
+    stages.watch(loop.SchedulingLoop, "answer", "attempts")
     stages.watch(filter_scheduler.FilterScheduler, "decide", "decide")
-    stages.watch(claimed_request, "build_answer", "answer: selections")
+    stages.watch(loop, "build_answer", "answer: selections")
     stages.watch(request_trace.RequestLog, "on_finished", "log: the decision's line")
     stages.watch(logging.Logger, "handle", "log: write")
     stages.watch(cache.HostCache, "refresh", "view: read changes")
     for name in ("begin_claim", "end_claim", "mark_stale", "consume", "reports", "apply_changes"):
         stages.watch(cache.HostCache, name, "view: what was taken")
     stages.watch(engine.Database, "write", "claim: transaction")
-    stages.watch(claimer.Claimer, "decide_and_claim", "claim")
+    stages.watch(loop.SchedulingLoop, "_claim_together", "claim")
     _watch_the_lock(stages, cache.HostCache)
 
 

@@ -27,7 +27,7 @@ from inventory.nova.placement_errors import (
     PlacementUnavailable,
 )
 from scheduler.cached_thread_pool import CachedThreadPool
-from scheduler.claims.claimer import LEAST_SILENCE
+from scheduler.claims.claimer import LEAST_SILENCE, Left, TooLate
 from scheduler.claims.implied_traits import TPM_SECRETS, has_tpm
 from scheduler.claims.placement_request import PlacementRequest
 from scheduler.claims.placement_scope import PlacementScope
@@ -38,7 +38,6 @@ from scheduler.claims.resource_request import (
     pins_all_cpus,
     resource_request,
 )
-from scheduler.claims.rounds import Left, TooLate
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.objects.selection import Answer, Selection
 from scheduler.wire.errors import NoValidHost

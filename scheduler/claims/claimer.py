@@ -13,41 +13,43 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from inventory.claims import claims, existing, standbys
+from inventory.claims import claims, existing, group_locks, standbys
+from inventory.claims.group_locks import GroupUnlisted
 from inventory.claims.types import (
     COMING,
     CONFIRMED,
+    GROUP,
+    Changes,
     ClaimLost,
-    ClaimRequest,
     ClaimResult,
     Identity,
     Standby,
 )
 from inventory.database_errors import DatabaseUnavailable
 from inventory.engine import Database
-from inventory.objects.instance_group import InstanceGroup
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claims.claim_request import ClaimSettings
 from scheduler.claims.protection import KnownSums
-from scheduler.claims.rounds import (
-    PATIENCE,
-    Decide,
-    Left,
-    Publish,
-    Rounds,
-    TooLate,
-    listing_groups,
-    write_until,
-)
 from scheduler.wire.errors import ServiceUnavailable
 
 T = TypeVar("T")
+# The seconds until the deadline of a request.
+Left = Callable[[], float]
+Publish = Callable[[Changes], None]
+# For how many seconds others wait for a transaction: one that hangs is left to its thread.
+PATIENCE = 1.0
+# How often the row of a group is made again that others, who saw no claims for it, have deleted.
+MAX_GROUP_ATTEMPTS = 10
 # More choices than schedulers at work at a time would not help.
 MAX_CHOICES = 64
 # The number of claims in a row without a conflict after which the choices are halved.
 WINS_TO_NARROW = 16
 # The seconds of silence after which a database is said not to answer.
 LEAST_SILENCE = 1.0
+
+
+class TooLate(Exception):
+    """The deadline of the request has passed; nothing was claimed."""
 
 
 @dataclass(slots=True)
@@ -75,32 +77,34 @@ def forever() -> float:
     return math.inf
 
 
-def awaited(
-    future: "Future[T]",
-    seconds: float,
-    database: Database | None = None,
-    look: Callable[[], None] = lambda: None,
-) -> T:
+def awaited(future: "Future[T]", seconds: float, database: Database | None = None) -> T:
     """Return the result of work on the database; raise an error after some seconds.
 
-    That is TooLate where a database is given, and the seconds were too few to tell that it does not
-    answer, or it has answered others meanwhile. Else it is DatabaseUnavailable. look is called now
-    and then.
+    That is DatabaseUnavailable, or what too_long() returns where a database is given.
     """
     began = time.monotonic()
     left = seconds
+    # Seconds may be infinite, which no lock takes.
     while left > PATIENCE:
         with suppress(TimeoutError):
             return future.result(PATIENCE)
-        look()
         left = seconds - (time.monotonic() - began)
     try:
         return future.result(max(0.0, left))
     except TimeoutError:
         future.cancel()
-        if database and (seconds < LEAST_SILENCE or database.answered_at > began):
-            raise TooLate() from None
-        raise DatabaseUnavailable(f"no answer within {max(0.0, seconds):.1f} s") from None
+        raise too_long(seconds, database, began) from None
+
+
+def too_long(seconds: float, database: Database | None, began: float) -> Exception:
+    """Return the error of who has waited for a database for some seconds.
+
+    That is TooLate where these were too few to tell that the database does not answer, or it has
+    answered others meanwhile. Else it is DatabaseUnavailable.
+    """
+    if database and (seconds < LEAST_SILENCE or database.answered_at > began):
+        return TooLate()
+    return DatabaseUnavailable(f"no answer within {max(0.0, seconds):.1f} s")
 
 
 @contextmanager
@@ -127,9 +131,10 @@ class TimedReads:
 
 
 class Claimer:
-    """Claim for the requests of a process. Many threads may use it.
+    """How a process claims, and what releases its claims. Many threads may use it.
 
-    publish is given what each transaction has changed; it must not block.
+    publish is given what each transaction has changed; it must not block. width is among how many
+    equal hosts one is chosen.
     """
 
     def __init__(
@@ -140,42 +145,7 @@ class Claimer:
         self.standby_sums = KnownSums()
         self._database = database
         self._threads = CachedThreadPool()
-        self._rounds = Rounds(database, self._threads.run, publish)
-        self._publish = publish
-
-    def claim(self, request: ClaimRequest, left: Left = forever) -> ClaimResult:
-        """Claim for all instances of a request; see decide_and_claim()."""
-        result = self.decide_and_claim(lambda _: request, left)
-        assert result is not None
-        return result
-
-    def decide_and_claim(
-        self,
-        decide: Decide,
-        left: Left = forever,
-        group: InstanceGroup | None = None,
-        project: str | None = None,
-    ) -> ClaimResult | None:
-        """Decide in the next round and claim for all instances of a request, or for none.
-
-        decide is given the members of the group and the reserved places of the project, by the
-        newest claims. left returns the seconds until its deadline. It is asked again before the
-        commit: a claim must not be made when the caller has given up. Raises ClaimLost,
-        PendingClaim, Outdated, PartlyAnswered, TooLate and DatabaseUnavailable.
-        """
-        seconds = left()
-        if seconds <= 0:
-            raise TooLate()
-        rounds = self._rounds
-        try:
-            future = rounds.submit(decide, left, group, project)
-            result = awaited(future, seconds, self._database, rounds.begin_next)
-        except ClaimLost:
-            self.width.lost()
-            raise
-        if result is not None and not result.repeated:
-            self.width.won()
-        return result
+        self.publish = publish
 
     def release_stale(self, identity: Identity, left: Left = forever) -> ClaimResult | None:
         """Return the earlier answer to a request, None without; release older claims in its way."""
@@ -186,7 +156,7 @@ class Claimer:
             lambda connection: claims.release_stale(connection, identity, lease), left
         )
         if found:
-            self._publish(found.changes)
+            self.publish(found.changes)
         return found
 
     def _write(self, work: Callable[[sa.Connection], T], left: Left) -> T:
@@ -197,7 +167,7 @@ class Claimer:
     def release(self, uuids: Collection[str]) -> None:
         """Release claims where instances were to come; raises ClaimLost and DatabaseUnavailable."""
         release = partial(claims.release, uuids=uuids, states=COMING)
-        self._publish(self._database.write(release))
+        self.publish(self._database.write(release))
 
     def release_lost(self, lost: Collection[tuple[str, str]]) -> Collection[sa.Row[Any]]:
         """Release the claims of instances that hosts have lost, by host and uuid; return them.
@@ -205,13 +175,13 @@ class Claimer:
         Raises as release() does.
         """
         over, changes = self._database.write(partial(claims.release_lost, lost={*lost}))
-        self._publish(changes)
+        self.publish(changes)
         return over
 
     def settle_standbys(self, made: Sequence[Standby], ending: Sequence[int]) -> None:
         """Make standbys and end rows of others, all or nothing; raises as release() does."""
         settle = partial(standbys.settle, made=made, ending=ending)
-        self._publish(listing_groups(self._database, lambda: self._database.write(settle)))
+        self.publish(listing_groups(self._database, lambda: self._database.write(settle)))
 
     def pending(self, uuids: Collection[str]) -> list[sa.Row[Any]]:
         """Return the claims of instances that are not confirmed. Raises DatabaseUnavailable."""
@@ -220,4 +190,28 @@ class Claimer:
 
     def release_rows(self, pending: Collection[sa.Row[Any]]) -> None:
         """Release what pending() has returned, all or nothing; raises as release() does."""
-        self._publish(self._database.write(lambda each: claims.release_rows(each, pending)))
+        self.publish(self._database.write(lambda each: claims.release_rows(each, pending)))
+
+
+def listing_groups(database: Database, write: Callable[[], T]) -> T:
+    """Return what write() does; make the rows of server groups that it lacks."""
+    for _ in range(MAX_GROUP_ATTEMPTS):
+        try:
+            return write()
+        except GroupUnlisted as error:
+            group_locks.ensure(database, error.uuids)
+    raise ClaimLost((), "the row of its server group is deleted again and again", GROUP)
+
+
+def write_until(database: Database, work: Callable[[sa.Connection], T], left: Left) -> T:
+    """Return work() in a transaction; raise TooLate, with nothing written, after the deadline."""
+
+    def until_deadline(connection: sa.Connection) -> T:
+        result = work(connection)
+        if left() <= 0:
+            raise TooLate()
+        return result
+
+    if left() <= 0:
+        raise TooLate()
+    return database.write(until_deadline)

@@ -19,10 +19,9 @@ from inventory.nova.placement_session import is_configured
 from scheduler import plugins, trust
 from scheduler.claims.allocator import Allocator
 from scheduler.claims.claim_request import ClaimSettings
-from scheduler.claims.claimer import Claimer
+from scheduler.claims.claimer import Claimer, Publish
 from scheduler.claims.protection import ProtectionSettings
 from scheduler.claims.resource_request import TraitOptions
-from scheduler.claims.rounds import Publish
 from scheduler.drivers import BaseDriver
 from scheduler.history import config_snapshot
 from scheduler.host_cache.cache import HEARTBEAT_INTERVAL, HostCache

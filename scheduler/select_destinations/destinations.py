@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from typing import Any
 
 from inventory.claims.group_locks import read_members
 from inventory.claims.places import FreePlaces
@@ -26,7 +27,8 @@ from scheduler.hosts.table import HostTable
 from scheduler.objects.request_spec import RequestSpec
 from scheduler.objects.selection import Answer
 from scheduler.request_trace import RequestLog, RequestObserver, RequestTrace, notifying
-from scheduler.select_destinations.claimed_request import ClaimedRequest, Decider
+from scheduler.select_destinations.loop import SchedulingLoop, decide, levels_of_trust
+from scheduler.select_destinations.pending_request import PendingRequest, Settings
 from scheduler.select_destinations.request_builder import (
     build_answer,
     build_request,
@@ -41,13 +43,8 @@ from scheduler.wire.context import Deadline, RequestContext
 EXPLAINED_HOSTS = Extent(most=100)
 
 
-class Destinations(Decider):
-    """Answer requests with destinations. One per process; many threads may use it.
-
-    Without a claimer the resources of a decision are consumed in the host cache only. With an
-    allocator claims are allocated in Placement. With a snapshot log the observers see what was
-    decided on.
-    """
+class Destinations:
+    """Answer requests with destinations. One per process; many threads may use it."""
 
     def __init__(
         self,
@@ -62,13 +59,34 @@ class Destinations(Decider):
         observers: Sequence[RequestObserver] = (),
         snapshot_log: SnapshotLog | None = None,
     ) -> None:
-        super().__init__(host_cache, driver, default_zone, attestation, snapshot_log)
-        self.claimer = claimer
-        self.allocator = allocator
+        self.host_cache = host_cache
+        # A reload replaces them all at once.
+        self.settings = Settings(driver, claimer, allocator, attestation, snapshot_log)
         self._database = database
         self._threads = CachedThreadPool()
+        self.loop = SchedulingLoop(database, host_cache, default_zone, self._threads.run)
         self._max_attempts = max_attempts
+        self._default_zone = default_zone
         self._observers = (RequestLog(), *observers)
+
+    @property
+    def driver(self) -> BaseDriver:
+        """The driver in use."""
+        return self.settings.driver
+
+    @property
+    def claimer(self) -> Claimer | None:
+        """What claims, None where nothing is claimed."""
+        return self.settings.claimer
+
+    @property
+    def allocator(self) -> Allocator | None:
+        """What allocates in Placement, None where nothing does."""
+        return self.settings.allocator
+
+    def change(self, **settings: Any) -> None:
+        """Replace some of the settings for the requests that come from now on."""
+        self.settings = replace(self.settings, **settings)
 
     def select(
         self, arguments: SelectArguments, caller: RequestContext, deadline: Deadline | None = None
@@ -84,22 +102,25 @@ class Destinations(Decider):
         trace = RequestTrace(caller, arguments.instance_uuids, time.monotonic())
         trace.seconds["queue"] = deadline.waited()
         with notifying(trace, self._observers), refusing_late():
+            settings = self.settings
+            claimer, allocator = settings.claimer, settings.allocator
             reads = TimedReads(self._database, self._threads, deadline.left)
-            # A reload may replace both at any time.
-            claimer, allocator = self.claimer, self.allocator
             allocates = allocator is not None
             request = build_request(arguments, caller, reads, self._max_attempts, allocates)
             if claimer is None or request.spec.is_rebuild:
                 refuse_unprotected(request.spec)
-                return self._select_without_claims(request, trace)
+                return self._select_without_claims(request, trace, settings)
             digest = arguments.digest
             request = name_instances(request, caller.request_id, digest)
             trace.instance_uuids = request.instance_uuids
-            claimed = ClaimedRequest(self, claimer, request, digest, trace, deadline, reads)
             # Of instances that have no names there is nobody to allocate for.
-            if allocator is not None and None not in arguments.instance_uuids:
-                claimed.ask_placement(allocator)
-            return claimed.select()
+            if None in arguments.instance_uuids:
+                allocator = None
+            return self.loop.answer(
+                PendingRequest(
+                    request, digest, deadline, trace, settings, claimer, reads, allocator
+                )
+            )
 
     def rehearse(
         self, arguments: SelectArguments, caller: RequestContext, extent: Extent = EXPLAINED_HOSTS
@@ -119,7 +140,8 @@ class Destinations(Decider):
         Nothing is claimed. Raises InvalidInput, NoValidHost for resources that only Placement can
         allocate, DatabaseUnavailable and PlacementUnavailable.
         """
-        claimer, allocator, driver = self.claimer, self.allocator, self.driver
+        settings = self.settings
+        claimer, allocator, driver = settings.claimer, settings.allocator, settings.driver
         request = build_request(
             arguments, caller, self._database, self._max_attempts, allocator is not None
         )
@@ -147,20 +169,22 @@ class Destinations(Decider):
     @contextmanager
     def hosts(self, spec: RequestSpec, driver: BaseDriver) -> Iterator[HostTable]:
         """Yield the host table, locked, with the levels of trust that the request needs."""
-        levels = self.trust(spec, driver)
+        levels = levels_of_trust(spec, replace(self.settings, driver=driver), self.host_cache)
         with self.host_cache.current(driver.view_max_age) as hosts:
             if levels is not None:
                 self.host_cache.set_trust(levels)
             yield hosts
 
-    def _select_without_claims(self, request: Request, trace: RequestTrace) -> Answer:
-        trace.driver = driver = self.driver
+    def _select_without_claims(
+        self, request: Request, trace: RequestTrace, settings: Settings
+    ) -> Answer:
+        trace.driver = settings.driver
         with ExitStack() as locked:
             with trace.stage("view"):
-                hosts = locked.enter_context(self.hosts(request.spec, driver))
+                hosts = locked.enter_context(self.hosts(request.spec, settings.driver))
             with trace.stage("decide"):
-                decision = self.decide(hosts.working_copy(), hosts, request, trace)
+                decision, _ = decide(settings, self.host_cache, hosts, request, trace)
             self.host_cache.consume(decision, request.spec)
-            answer = build_answer(decision, hosts, request.spec, self.default_zone)
+            answer = build_answer(decision, hosts, request.spec, self._default_zone)
         trace.finish(decision)
         return answer

@@ -183,7 +183,7 @@ def test_a_claim_does_not_slip_past_an_order_that_it_could_not_see(
             lateness.enter_context(galera.late(late))
             here.write(order)
 
-        there.driver = Hesitating(there.driver, act)
+        there.change(driver=Hesitating(there.driver, act))
         asked = pool.submit(ask, there, availability_zone="z1")
         wait_until(lambda: asked.done() or late.keeps_waiting(), LATE)
         lateness.close()

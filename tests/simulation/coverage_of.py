@@ -12,10 +12,10 @@ from coverage import Coverage
 
 OPTION = "--coverage"
 FILES = [
-    *("inventory/claims/*.py", "scheduler/claims/rounds.py", "scheduler/claims/claimer.py"),
+    *("inventory/claims/*.py", "scheduler/claims/claimer.py"),
     *("scheduler/claims/claim_request.py", "scheduler/claims/protection.py"),
     *("scheduler/claims/standby_*.py", "scheduler/claims/release_queue.py"),
-    "scheduler/select_destinations/claimed_request.py",
+    "scheduler/select_destinations/loop.py",
 ]
 
 

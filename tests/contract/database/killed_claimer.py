@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from inventory.engine import Database
-from scheduler.claims.rounds import Rounds
+from tests.claiming_loop import ClaimingLoop
 from tests.contract.database.test_claims_together import a_claim, an_order
 from tests.databases import a_uuid, open_at
 
@@ -49,8 +49,8 @@ def die_before(database: Database, which: int) -> None:
 def main() -> None:
     database = open_at(sys.argv[1])
     works: list[Any] = []
-    rounds = Rounds(database, works.append)
-    results = [rounds.submit(lambda _, each=each: each, lambda: 60.0) for each in batch()]
+    rounds = ClaimingLoop(database, works.append)
+    results = [rounds.submit(lambda _, each=each: each) for each in batch()]
     die_before(database, int(sys.argv[2]))
     for work in works:
         work()

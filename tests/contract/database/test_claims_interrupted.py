@@ -19,8 +19,7 @@ from inventory.database_errors import TransactionLost
 from inventory.tables import allocations as table
 from inventory.tables import compute_nodes as nodes
 from scheduler.cached_thread_pool import CachedThreadPool
-from scheduler.claims.claim_request import ClaimSettings
-from scheduler.claims.claimer import Claimer
+from tests.claiming_loop import ClaimingLoop
 from tests.contract.database.test_claims_together import (
     a_claim,
     an_order,
@@ -290,7 +289,7 @@ def test_a_server_that_refuses_stale_snapshots_is_no_hindrance(mariadb, url, clo
 
 def test_a_node_that_a_stranger_has_locked_holds_up_only_who_wants_it(cloud):
     """Of one scheduler, whose rounds come one at a time."""
-    claimer, threads = Claimer(cloud, ClaimSettings()), CachedThreadPool()
+    claimer, threads = ClaimingLoop(cloud), CachedThreadPool()
     with cloud.engine.begin() as stranger:
         stranger.execute(sa.select(nodes.c.id).where(nodes.c.id == 1).with_for_update())
         first = threads.run(lambda: claimer.claim(an_order("req-1", a_claim(U1, 1))))

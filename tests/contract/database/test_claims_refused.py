@@ -1,8 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.claims.rounds where the database refuses one of the claims."""
+"""Tests of rounds where the database refuses one of the claims."""
 
-import math
 from dataclasses import replace
 from functools import partial
 from threading import Event
@@ -15,9 +14,7 @@ from inventory.database_errors import StatementRefused
 from inventory.engine import Database
 from inventory.tables import allocations
 from scheduler.cached_thread_pool import CachedThreadPool
-from scheduler.claims.claim_request import ClaimSettings
-from scheduler.claims.claimer import Claimer
-from scheduler.claims.rounds import Rounds
+from tests.claiming_loop import ClaimingLoop
 from tests.databases import a_uuid
 from tests.fixtures.daemons.process import PATIENCE
 
@@ -41,9 +38,9 @@ def claimed(database: Database) -> set[str]:
 
 def test_a_claim_that_is_refused_is_tried_by_itself_as_are_the_others(cloud: Database) -> None:
     works = []
-    rounds = Rounds(cloud, works.append)
+    rounds = ClaimingLoop(cloud, works.append)
     requests = [a_request("one"), refused(), a_request("two")]
-    futures = [rounds.submit(lambda _, each=each: each, lambda: math.inf) for each in requests]
+    futures = [rounds.submit(lambda _, each=each: each) for each in requests]
     works.pop()()
     one, refusal, two = futures
     assert (one.result(0).answers, two.result(0).answers) == (["one"], ["two"])
@@ -52,7 +49,7 @@ def test_a_claim_that_is_refused_is_tried_by_itself_as_are_the_others(cloud: Dat
 
 
 def test_one_claim_that_is_refused_costs_the_others_nothing(cloud: Database) -> None:
-    threads, go, claimer = CachedThreadPool(), Event(), Claimer(cloud, ClaimSettings())
+    threads, go, claimer = CachedThreadPool(), Event(), ClaimingLoop(cloud)
     requests = [a_request(f"i{number}") for number in range(5)]
 
     def claim(request: ClaimRequest) -> ClaimResult:

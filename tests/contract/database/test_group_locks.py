@@ -11,10 +11,11 @@ from inventory.claims import claims, group_locks
 from inventory.claims.group_locks import GroupMembers, GroupUnlisted
 from inventory.claims.types import ClaimLost, GroupRule
 from inventory.tables import claimed_groups as table
-from scheduler.claims.claim_request import ClaimSettings
-from scheduler.claims.claimer import Claimer, TooLate
+from scheduler.claims.claimer import TooLate
 from scheduler.history import recorder
 from scheduler.history.recorder import DecisionRecorder, Retention
+from scheduler.wire.context import Deadline
+from tests.claiming_loop import ClaimingLoop
 from tests.contract.database.test_claims_together import a_claim, an_order, audit
 from tests.databases import a_uuid
 from tests.fixtures.daemons.process import wait_until
@@ -25,7 +26,7 @@ APART = GroupRule("g1", (U1, U2), most=1)
 
 @pytest.fixture
 def claimer(cloud):
-    return Claimer(cloud, ClaimSettings())
+    return ClaimingLoop(cloud)
 
 
 def rows(database):
@@ -128,7 +129,7 @@ def test_claims_go_on_while_groups_are_pruned_again_and_again(cloud, claimer, mo
 
 def test_a_claim_for_which_nobody_waits_any_more_is_not_tried(cloud, claimer):
     with pytest.raises(TooLate):
-        claimer.claim(an_order("req-1", a_claim(U1, 1), group=APART), lambda: -0.4)
+        claimer.claim(an_order("req-1", a_claim(U1, 1), group=APART), Deadline(0.0, 0.0))
     assert rows(cloud) == []
 
 

@@ -334,7 +334,7 @@ def test_the_keeper_takes_no_standby_for_an_evacuation_that_is_in_flight(cloud, 
         assert cloud.ask([uuid], size, ignore=["b1"]) == ["a1"]
         cloud.arrive(uuid, "a1", size)
     cloud.force_down(["a1"])
-    rounds = cloud.schedulers[0].claimer._rounds
+    rounds = cloud.schedulers[0].loop
     claim, held = rounds._claim_together, []
 
     def late(decided):

@@ -113,7 +113,7 @@ def test_a_claim_sees_a_standby_that_came_after_its_decision(cloud, monkeypatch)
     host, _ = built(cloud, A, None)
     chosen, other = sorted({*THREE} - {host})
     fill(cloud, other, MIDDLE)
-    rounds = cloud.schedulers[1].claimer._rounds
+    rounds = cloud.schedulers[1].loop
     claim, come = rounds._claim_together, []
 
     def late(decided):

@@ -13,7 +13,7 @@ from scheduler.plugins import list_option, load_driver, report_bounds
 from scheduler.service import build_destinations
 from scheduler.wire.errors import NoValidHost
 from tests.databases import a_conf, a_node, a_uuid, save, serve
-from tests.unit.scheduler.select_destinations.test_claimed_request import ask
+from tests.unit.scheduler.select_destinations.test_loop_requests import ask
 
 # What Nova 34 enables by default.
 OF_NOVA = [

@@ -82,7 +82,7 @@ def test_request_driver_decision_and_snapshot_are_of_one_attempt(cloud):
         """Another driver and no snapshot log are set while it decides."""
 
         def decide(self, hosts, request):
-            destinations.driver, destinations.snapshot_log = other, None
+            destinations.change(driver=other, snapshot_log=None)
             return super().decide(hosts, request)
 
     driver = Switching(Plan())

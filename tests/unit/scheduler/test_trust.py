@@ -417,7 +417,7 @@ def test_no_host_stays_trusted_when_the_service_is_taken_away(cloud, server):
     cache = HostCache(cloud)
     destinations = Destinations(cloud, cache, FilterScheduler(PLAN), attestation=asking(server))
     assert place(destinations) == "h1"
-    destinations.attestation = None
+    destinations.change(attestation=None)
     with pytest.raises(NoValidHost):
         place(destinations)
 

@@ -12,7 +12,7 @@ from scheduler.claims.claim_adoption import ClaimAdoption
 from scheduler.client.nova_conductor import DELETED, InstanceState
 from tests.fixtures.daemons.process import wait_until
 from tests.unit.scheduler.claims.test_claim_reconciler import BUILDING, FAILED, Nova, Watch
-from tests.unit.scheduler.select_destinations.test_claimed_request import (
+from tests.unit.scheduler.select_destinations.test_loop_requests import (
     U,
     a_scheduler,
     ask,

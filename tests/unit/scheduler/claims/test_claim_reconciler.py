@@ -11,7 +11,7 @@ from scheduler.claims import claim_reconciler
 from scheduler.claims.claim_reconciler import ClaimReconciler, Pace, is_over
 from scheduler.client.nova_conductor import DELETED, InstanceState, NoConductor
 from tests.fixtures.daemons.process import wait_until
-from tests.unit.scheduler.select_destinations.test_claimed_request import (
+from tests.unit.scheduler.select_destinations.test_loop_requests import (
     U,
     a_scheduler,
     ask,

@@ -10,8 +10,7 @@ import pytest
 from inventory.database_errors import DatabaseUnavailable
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claims import claimer
-from scheduler.claims.claimer import TimedReads
-from scheduler.claims.rounds import TooLate
+from scheduler.claims.claimer import TimedReads, TooLate
 from tests.fixtures.daemons.process import PATIENCE
 
 

@@ -14,7 +14,7 @@ from scheduler.claims.claim_request import ClaimSettings
 from scheduler.claims.claimer import Claimer
 from scheduler.claims.release_queue import ReleaseLease, ReleaseQueue
 from tests.fixtures.daemons.process import PATIENCE, wait_until
-from tests.unit.scheduler.select_destinations.test_claimed_request import (
+from tests.unit.scheduler.select_destinations.test_loop_requests import (
     U,
     a_scheduler,
     ask,

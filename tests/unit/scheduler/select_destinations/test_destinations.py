@@ -110,7 +110,7 @@ def test_a_reload_that_ends_claims_does_not_disturb_a_request_under_way(cloud, m
     real = getattr(destinations, step)
 
     def reload(*arguments):
-        answers.claimer = None
+        answers.change(claimer=None)
         return real(*arguments)
 
     monkeypatch.setattr(destinations, step, reload)
@@ -196,7 +196,7 @@ def test_the_same_request_gets_the_same_answer_and_others_their_own_chance(cloud
 def test_drivers_may_be_exchanged_while_requests_are_served(cloud):
     destinations = answering(cloud)
     assert hosts(ask(destinations, "u1")) == ["h1"]
-    destinations.driver = FilterScheduler(Plan((Moody("h1", "h2"),)))
+    destinations.change(driver=FilterScheduler(Plan((Moody("h1", "h2"),))))
     assert hosts(ask(destinations, "u2")) == ["h3"]
 
 
@@ -207,7 +207,7 @@ class Exchanged(FilterScheduler):
 
     def __getattribute__(self, name):
         if name == "view_max_age" and self.destinations:
-            self.destinations.driver = self.successor
+            self.destinations.change(driver=self.successor)
         return super().__getattribute__(name)
 
 

@@ -6,11 +6,10 @@ import pytest
 
 from inventory.claims.group_locks import GroupMembers, read_members
 from inventory.claims.types import Claim, ClaimRequest, GroupRule
-from scheduler.claims.claim_request import ClaimSettings
-from scheduler.claims.claimer import Claimer
 from scheduler.decision.pipeline import Request
 from scheduler.select_destinations.request_builder import with_members
 from tests.builders import GROUP, a_group, a_request
+from tests.claiming_loop import ClaimingLoop
 from tests.databases import a_node, save
 
 
@@ -57,7 +56,7 @@ def test_members_are_found_by_list_and_claim_and_alternates_count_unless_they_ma
     database, policy
 ):
     save(database, a_node("h1"), a_node("h2", id=2), a_node("h3", id=3))
-    claimer = Claimer(database, ClaimSettings())
+    claimer = ClaimingLoop(database)
     held = [
         Claim("u3", 2, "h2", "h2", 1, 512, 0),
         Claim("u3", 3, "h3", "h3", 1, 512, 0, alternate=True),

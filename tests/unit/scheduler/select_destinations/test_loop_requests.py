@@ -17,7 +17,7 @@ from inventory.operations import aggregate_operations, service_operations
 from inventory.operations.aggregate_operations import ZoneRules
 from inventory.tables import allocations
 from scheduler.claims.claim_request import ClaimSettings
-from scheduler.claims.claimer import Claimer, forever
+from scheduler.claims.claimer import Claimer
 from scheduler.decision.pipeline import Plan
 from scheduler.drivers.filter_scheduler import FakeScheduler, FilterScheduler
 from scheduler.filters.availability_zone import AvailabilityZoneFilter
@@ -324,7 +324,7 @@ def test_a_request_is_not_decided_after_its_deadline(cloud):
 
 def test_nothing_is_claimed_for_a_driver_that_chooses_nothing(cloud):
     destinations = a_scheduler(cloud)
-    destinations.driver = FakeScheduler(PLAN)
+    destinations.change(driver=FakeScheduler(PLAN))
     assert ask(destinations, U[0]) == []
     assert claimed(cloud) == {}
 
@@ -429,33 +429,34 @@ def test_what_plugins_log_is_said_of_the_request_that_they_decide(cloud):
             return super().decide(hosts, request)
 
     scheduler = a_scheduler(cloud)
-    scheduler.driver = Noting(PLAN)
+    scheduler.change(driver=Noting(PLAN))
     for name in ("req-1", "req-2"):
         ask(scheduler, a_uuid(name), request_id=name)
     assert seen == ["req-1", "req-2"]
 
 
-class BesideAnOperator(Claimer):
-    """Claims always a moment after the chosen host has got into another zone."""
+class BesideAnOperator(FilterScheduler):
+    """Decides always a moment before the chosen host gets into another zone."""
 
-    def decide_and_claim(self, decide, left=forever, group=None, project=None):
-        return super().decide_and_claim(lambda each: self._meanwhile(decide(each)), left, group)
+    def __init__(self, plan, database):
+        super().__init__(plan)
+        self._database = database
 
-    def _meanwhile(self, order):
+    def decide(self, hosts, request):
+        decision = super().decide(hosts, request)
         zones = ZoneRules("nova", with_instances=True)
-        if order is not None:
-            (chosen,) = order.claims
-            add = partial(
-                aggregate_operations.add_hosts, text="a", hosts=[chosen.host], zones=zones
-            )
+        for placement in decision.placements:
+            names = [placement.chosen.host]
+            add = partial(aggregate_operations.add_hosts, text="a", hosts=names, zones=zones)
             self._database.write(add)
-        return order
+        return decision
 
 
 @pytest.mark.parametrize("attempts", [1, 2, 3, 4, 20])
 def test_however_often_a_claim_is_lost_the_rules_are_kept(cloud, attempts):
-    scheduler = a_scheduler(cloud, Plan([AvailabilityZoneFilter()], [RAMWeigher()]))
-    scheduler.claimer = BesideAnOperator(cloud, ClaimSettings(attempts=attempts))
+    plan = Plan([AvailabilityZoneFilter()], [RAMWeigher()])
+    scheduler = a_scheduler(cloud, plan, attempts=attempts)
+    scheduler.change(driver=BesideAnOperator(plan, cloud))
     cloud.write(lambda c: aggregate_operations.create(c, "a", {"availability_zone": "north"}))
     with pytest.raises(NoValidHost):
         ask(scheduler, U[0], availability_zone="nova")

@@ -24,6 +24,7 @@ from scheduler.filters.ram import RamFilter
 from scheduler.filters.server_group_anti_affinity import ServerGroupAntiAffinityFilter
 from scheduler.host_cache.cache import HostCache
 from scheduler.select_destinations.destinations import Destinations
+from scheduler.select_destinations.loop import SchedulingLoop
 from scheduler.weighers.ram import RAMWeigher
 from scheduler.wire.arguments import SelectArguments
 from scheduler.wire.context import RequestContext
@@ -93,20 +94,22 @@ def a_cloud(database: Database, fleet: Sequence[int]) -> None:
     serve(database, *hosts)
 
 
-class Counting(Claimer):
-    """A claimer that counts the requests that have come to it."""
+class Counting(SchedulingLoop):
+    """A loop that counts the requests that have joined a round."""
 
-    asked = 0
+    joined = 0
 
-    def decide_and_claim(self, *arguments, **named):
-        self.asked += 1
-        return super().decide_and_claim(*arguments, **named)
+    def join(self, pending):
+        super().join(pending)
+        self.joined += 1
 
 
 def a_scheduler(database: Database, max_age: float = 0.0) -> Destinations:
     cache = HostCache(database, max_age=max_age)
-    claimer = Counting(database, ClaimSettings(), cache.apply_changes)
-    return Destinations(database, cache, FilterScheduler(PLAN), claimer=claimer)
+    claimer = Claimer(database, ClaimSettings(), cache.apply_changes)
+    scheduler = Destinations(database, cache, FilterScheduler(PLAN), claimer=claimer)
+    scheduler.loop = Counting(database, cache)
+    return scheduler
 
 
 def is_served(scheduler: Destinations, asked: Asked) -> bool:
@@ -139,7 +142,7 @@ def at_the_same_time(
         asked: threads.run(partial(is_served, schedulers[asked.number % len(schedulers)], asked))
         for asked in all_asked
     }
-    assert wait_until(lambda: sum(each.claimer.asked for each in schedulers) >= len(all_asked))
+    assert wait_until(lambda: sum(each.loop.joined for each in schedulers) >= len(all_asked))
     database.go.set()
     return {asked: answer.result(PATIENCE) for asked, answer in answers.items()}
 

@@ -7,7 +7,7 @@ import pytest
 from inventory import stored_documents
 from scheduler.wire.errors import InvalidInput
 from tests.databases import execute
-from tests.unit.scheduler.select_destinations.test_claimed_request import (
+from tests.unit.scheduler.select_destinations.test_loop_requests import (
     U,
     a_scheduler,
     ask,

@@ -18,7 +18,7 @@ from scheduler.wire.context import RequestContext
 from scheduler.wire.errors import NoValidHost
 from tests.builders import a_request
 from tests.databases import a_node, a_uuid, save, serve
-from tests.unit.scheduler.select_destinations.test_claimed_request import U, a_scheduler, ask, used
+from tests.unit.scheduler.select_destinations.test_loop_requests import U, a_scheduler, ask, used
 
 FREE = {"h1": 8192, "h2": 6144, "h3": 4096}
 SIZE = (2, 2048, 20480)

@@ -1,9 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of scheduler.claims.rounds, and of Claimer where it decides and claims in rounds."""
+"""Tests of the rounds of scheduler.select_destinations.loop, without decisions."""
 
-import math
-from concurrent.futures import CancelledError
 from dataclasses import replace
 from itertools import count
 from threading import Event, Semaphore
@@ -16,11 +14,11 @@ from inventory.claims.types import GROUP, Claim, ClaimLost, ClaimRequest, GroupR
 from inventory.database_errors import DatabaseUnavailable, StatementRefused
 from inventory.tables import allocations, compute_nodes
 from scheduler.cached_thread_pool import CachedThreadPool
-from scheduler.claims import rounds
-from scheduler.claims.claim_request import ClaimSettings
-from scheduler.claims.claimer import WINS_TO_NARROW, Claimer
-from scheduler.claims.rounds import Rounds, TooLate
+from scheduler.claims.claimer import TooLate
+from scheduler.select_destinations import loop
+from scheduler.wire.context import Deadline
 from tests.builders import a_group
+from tests.claiming_loop import ClaimingLoop
 from tests.databases import a_node, a_uuid, save
 from tests.fixtures.daemons.process import PATIENCE
 
@@ -41,11 +39,11 @@ class Beginning:
 
     def __init__(self, database):
         self.works, self.published, self.decided, self.members = [], [], [], []
-        self.rounds = Rounds(database, self.works.append, self.published.append)
+        self.loop = ClaimingLoop(database, self.works.append, self.published.append)
 
-    def submit(self, *requests, left=lambda: math.inf, group=None):
+    def submit(self, *requests, deadline=None, group=None):
         return [
-            self.rounds.submit(lambda newest, each=each: self.decide(each, newest), left, group)
+            self.loop.submit(lambda newest, each=each: self.decide(each, newest), group, deadline)
             for each in requests
         ]
 
@@ -214,10 +212,10 @@ def test_a_decision_sees_all_that_was_decided_before_it(cloud, together):
         return a_request(name)
 
     for name in ("req-1", "req-2"):
-        together.rounds.submit(lambda _, name=name: decide(name), lambda: math.inf)
+        together.loop.submit(lambda _, name=name: decide(name))
     together.begin()
     assert seen == [("req-1", set()), ("req-2", set())]
-    together.rounds.submit(lambda _: decide("req-3"), lambda: math.inf)
+    together.loop.submit(lambda _: decide("req-3"))
     together.begin()
     assert seen[2] == ("req-3", {"req-1", "req-2"})
 
@@ -232,14 +230,14 @@ def test_who_decides_for_nothing_and_who_fails_cost_the_others_nothing(cloud, to
 
 
 def test_a_round_is_bounded(cloud, together, monkeypatch):
-    monkeypatch.setattr(rounds, "MOST_REQUESTS", 3)
-    sizes, claim_each = [], rounds.claims.claim_each
+    monkeypatch.setattr(loop, "MOST_REQUESTS", 3)
+    sizes, claim_each = [], loop.claims.claim_each
 
     def counting(connection, requests):
         sizes.append(len(requests))
         return claim_each(connection, requests)
 
-    monkeypatch.setattr(rounds.claims, "claim_each", counting)
+    monkeypatch.setattr(loop.claims, "claim_each", counting)
     together.submit(*(a_request() for _ in range(8)))
     together.begin()
     assert (sizes, len(claimed(cloud))) == ([3, 3, 2], 8)
@@ -256,18 +254,18 @@ def test_what_a_transaction_has_changed_is_published_once(together):
 
 
 def test_who_waits_no_longer_is_not_claimed_for(cloud, together):
-    first, second = together.submit(a_request("req-1"), a_request("req-2"))
-    assert first.cancel()
+    first = together.loop.pending(lambda _: together.decide(a_request("req-1"), None))
+    together.loop.join(first)
+    (second,) = together.submit(a_request("req-2"))
+    first.attempt.is_over = True
     together.begin()
     assert [each.request_id for each in together.decided] == ["req-2"]
-    with pytest.raises(CancelledError):
-        first.result(0)
     assert second.result(0).answers == ["req-2"]
     assert claimed(cloud) == {"req-2"}
 
 
 def test_one_whose_caller_has_given_up_is_not_decided(cloud, together):
-    (late,) = together.submit(a_request("req-1"), left=lambda: -1.0)
+    (late,) = together.submit(a_request("req-1"), deadline=Deadline(0.0, 0.0))
     others = together.submit(a_request("req-2"), a_request("req-3"))
     together.begin()
     assert isinstance(late.exception(0), TooLate)
@@ -275,9 +273,22 @@ def test_one_whose_caller_has_given_up_is_not_decided(cloud, together):
     assert len(together.decided) == 2
 
 
+class PassingWhenDecided:
+    """A deadline that passes when its request is decided."""
+
+    def __init__(self):
+        self.looks = 0
+
+    def passed(self):
+        self.looks += 1
+        return self.looks > 1
+
+    def left(self):
+        return -1.0 if self.looks else 1.0
+
+
 def test_one_whose_caller_gives_up_meanwhile_does_not_cost_the_others_their_claims(cloud, together):
-    seconds = iter([1.0])
-    (late,) = together.submit(a_request("req-1"), left=lambda: next(seconds, -1.0))
+    (late,) = together.submit(a_request("req-1"), deadline=PassingWhenDecided())
     others = together.submit(a_request("req-2"), a_request("req-3"))
     together.begin()
     assert isinstance(late.exception(0), TooLate)
@@ -330,7 +341,7 @@ def test_one_round_is_under_way_and_the_next_has_all_that_came_meanwhile(
     end = CachedThreadPool().run(together.begin)
     assert slow.under_way.acquire(timeout=PATIENCE)
     waiting = together.submit(a_request(), a_request())
-    together.rounds.begin_next()
+    together.loop.begin_round()
     assert together.works == []
     slow.may_run.set()
     assert end.result(PATIENCE) is None
@@ -340,7 +351,7 @@ def test_one_round_is_under_way_and_the_next_has_all_that_came_meanwhile(
 
 @pytest.mark.parametrize("operation", ["read", "write"])
 def test_a_transaction_that_hangs_is_left_to_its_thread(cloud, together, monkeypatch, operation):
-    monkeypatch.setattr(rounds, "PATIENCE", 0.0)
+    monkeypatch.setattr(loop, "PATIENCE", 0.0)
     slow = Slow(cloud, monkeypatch, operation)
     (hanging,) = together.submit(a_request("req-1"), group=a_group())
     end = CachedThreadPool().run(together.begin)
@@ -360,39 +371,17 @@ def test_a_transaction_that_hangs_is_left_to_its_thread(cloud, together, monkeyp
     assert after.result(0).answers == ["req-3"]
 
 
-def test_who_waits_behind_a_transaction_that_hangs_has_the_next_round_begun(cloud, monkeypatch):
-    slow = Slow(cloud, monkeypatch)
-    claimer, pool = Claimer(cloud, ClaimSettings()), CachedThreadPool()
-    hanging = pool.run(lambda: claimer.claim(a_request("req-1")))
-    assert slow.under_way.acquire(timeout=PATIENCE)
-    slow.no_more()
-    # At once there is a round under way, which has not hung for long.
-    assert claimer.claim(a_request("req-2")).answers == ["req-2"]
-    slow.may_run.set()
-    assert hanging.result(PATIENCE).answers == ["req-1"]
-
-
 def test_everybody_is_answered_once_whoever_comes_when(cloud):
     """As many as there may be in flight; some come twice."""
-    pool, claimer = CachedThreadPool(), Claimer(cloud, ClaimSettings())
+    pool = CachedThreadPool()
+    claiming = ClaimingLoop(cloud, pool.run)
     requests = [a_request(node=1 + number % 2) for number in range(30)]
     requests += requests[:4]
-    futures = [pool.run(lambda each=each: claimer.claim(each)) for each in requests]
+    coming = [pool.run(lambda one=one: claiming.submit(lambda _: one)) for one in requests]
+    futures = [each.result(PATIENCE) for each in coming]
     found = [each.exception(PATIENCE) or each.result(0) for each in futures]
     lost = [each for each in found if isinstance(each, ClaimLost)]
     made = [each for each in found if not isinstance(each, ClaimLost) and not each.repeated]
     assert len(made) == 4 + 15
     assert all(each.nodes == {1} for each in lost)
     assert len(claimed(cloud)) == 19
-
-
-@pytest.mark.parametrize(("name", "choices"), [(None, 1), ("again", 2)])
-def test_new_claims_without_a_conflict_narrow_the_choice(cloud, name, choices):
-    """A repeated request has won against nobody."""
-    claimer = Claimer(cloud, ClaimSettings())
-    claimer.claim(a_request(name))
-    claimer.width.lost()
-    for _ in range(WINS_TO_NARROW):
-        assert claimer.width.choices == 2
-        claimer.claim(a_request(name))
-    assert claimer.width.choices == choices

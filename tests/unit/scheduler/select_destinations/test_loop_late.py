@@ -2,23 +2,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of select_destinations with requests that come late, twice, or partly answered."""
 
+from time import monotonic
+
 import pytest
 import sqlalchemy as sa
 
 from inventory import instances
 from inventory.claims import claims
-from inventory.database_errors import DatabaseUnavailable
 from inventory.tables import allocations
-from scheduler.claims.claim_request import ClaimSettings
-from scheduler.claims.claimer import Claimer, forever
-from scheduler.claims.rounds import NewestClaims, TooLate
+from scheduler.cached_thread_pool import CachedThreadPool
+from scheduler.drivers.filter_scheduler import FilterScheduler
 from scheduler.objects.request_spec import SchedulerRetries, TriedHost
+from scheduler.wire.context import Deadline
 from scheduler.wire.errors import InvalidInput, NoValidHost, ServiceUnavailable
 from tests.builders import a_group
 from tests.claimed import let_pass
 from tests.databases import a_node, an_instance, execute, save, serve
-from tests.unit.scheduler.select_destinations.test_claimed_request import (
+from tests.fixtures.daemons.process import PATIENCE, wait_until
+from tests.unit.scheduler.select_destinations.test_loop_orders import HeldDatabase
+from tests.unit.scheduler.select_destinations.test_loop_requests import (
     FREE,
+    PLAN,
     U,
     a_scheduler,
     ask,
@@ -94,10 +98,14 @@ def test_nor_does_it_where_there_is_no_host_for_it(cloud, later):
 
 
 class Passing:
-    """A deadline that passes between the decision and the end of its claim."""
+    """A deadline that passes when nodes are claimed."""
 
-    def __init__(self):
-        self.asked = 0
+    def __init__(self, database):
+        self.is_over = False
+        sa.event.listen(database.engine, "before_cursor_execute", self.look)
+
+    def look(self, _connection, _cursor, statement, *_):
+        self.is_over = self.is_over or statement.startswith("UPDATE compute_nodes")
 
     def passed(self):
         return False
@@ -106,19 +114,17 @@ class Passing:
         return 0.0
 
     def left(self):
-        self.asked += 1
-        # When it is submitted, decided and claimed for; not any more when that is committed.
-        return 60.0 if self.asked <= 3 else 0.0
+        return 0.0 if self.is_over else 60.0
 
 
 def test_a_claim_that_is_made_too_late_is_not_made(cloud):
     scheduler = a_scheduler(cloud)
     with scheduler.host_cache.current(fresh=True):
         before = held(cloud)
-    passing = Passing()
+    passing = Passing(cloud)
     with pytest.raises(ServiceUnavailable, match="longer than its caller waits"):
         ask(scheduler, U[0], deadline=passing)
-    assert passing.asked == 4
+    assert passing.is_over
     assert held(cloud) == before
     assert not scheduler.host_cache.nodes_in_flight
     with scheduler.host_cache.current(fresh=True) as hosts:
@@ -127,22 +133,49 @@ def test_a_claim_that_is_made_too_late_is_not_made(cloud):
     assert [8192 - mb for mb in free.values()] == used(cloud)
 
 
-class Hanging(Claimer):
-    """Decides in a round that comes when the caller has given up."""
+class Noting(FilterScheduler):
+    """Notes what is decided."""
 
-    def decide_and_claim(self, decide, left=forever, group=None, project=None):
-        self.decide = decide
-        raise DatabaseUnavailable("no answer")
+    def __init__(self, plan):
+        super().__init__(plan)
+        self.decided = []
+
+    def decide(self, hosts, request):
+        self.decided += request.instance_uuids
+        return super().decide(hosts, request)
+
+
+def a_held_scheduler(cloud):
+    """Return a scheduler whose transactions wait, after one has begun to; the future of that."""
+    database = HeldDatabase(cloud.engine)
+    scheduler = a_scheduler(database)
+    scheduler.change(driver=Noting(PLAN))
+    scheduler.host_cache.refresh_if_older(fresh=True)
+    database.go.clear()
+    first = CachedThreadPool().run(lambda: ask(scheduler, U[0]))
+    assert wait_until(lambda: scheduler.driver.decided == [U[0]])
+    return database, scheduler, first
 
 
 def test_nothing_is_decided_or_reserved_for_a_caller_who_has_given_up(cloud):
-    scheduler = a_scheduler(cloud)
-    scheduler.claimer = Hanging(cloud, ClaimSettings())
-    with pytest.raises(DatabaseUnavailable):
-        ask(scheduler, U[0])
-    with pytest.raises(TooLate):
-        scheduler.claimer.decide(NewestClaims())
+    database, scheduler, first = a_held_scheduler(cloud)
+    with pytest.raises(ServiceUnavailable):
+        ask(scheduler, U[1], request_id="req-2", deadline=Deadline(monotonic(), 0.2))
+    database.go.set()
+    assert first.result(PATIENCE) == ["h1"]
+    assert ask(scheduler, U[2], request_id="req-3") == ["h1"]
+    assert scheduler.driver.decided == [U[0], U[2]]
     assert not scheduler.host_cache.nodes_in_flight
+
+
+def test_who_waits_behind_a_transaction_that_hangs_has_the_next_round_begun(cloud):
+    database, scheduler, first = a_held_scheduler(cloud)
+    second = CachedThreadPool().run(lambda: ask(scheduler, U[1], request_id="req-2"))
+    # At once there is a round under way, which has not hung for long.
+    assert wait_until(lambda: len(scheduler.driver.decided) == 2)
+    assert not first.done()
+    database.go.set()
+    assert {*first.result(PATIENCE), *second.result(PATIENCE)} == {"h1"}
 
 
 @pytest.mark.parametrize("ended", [0, 1, 2])
@@ -243,5 +276,5 @@ def test_nothing_makes_way_for_a_request_that_is_too_late(cloud):
     ask(scheduler, U[0], request_id="req-2")
     before = held(cloud)
     with pytest.raises(ServiceUnavailable):
-        ask(scheduler, U[0], request_id="req-1", memory_mb=99999, deadline=Passing())
+        ask(scheduler, U[0], request_id="req-1", memory_mb=99999, deadline=Passing(cloud))
     assert held(cloud) == before

@@ -12,12 +12,12 @@ from scheduler.decision.pipeline import Plan, Request, decide
 from scheduler.drivers.filter_scheduler import FilterScheduler
 from scheduler.filters.compute import ComputeFilter
 from scheduler.host_cache.cache import HostCache
-from scheduler.select_destinations.claimed_request import MAX_RECHECKS
 from scheduler.select_destinations.destinations import Destinations
+from scheduler.select_destinations.loop import MAX_RECHECKS
 from scheduler.wire.errors import NoValidHost
 from tests.builders import a_request
 from tests.databases import execute
-from tests.unit.scheduler.select_destinations.test_claimed_request import (
+from tests.unit.scheduler.select_destinations.test_loop_requests import (
     FILTERS,
     NEVER,
     PLAN,
