@@ -245,4 +245,4 @@ def _cause(text: bytes, error: ValueError) -> str:
         return " ".join(f"it holds no decision that can be read: {error}".split())
     if text.removeprefix(BOM_UTF8).lstrip()[:1] == b"{" and FORMAT.encode() in text[:200]:
         return "it is cut off or damaged: write it again with decision save"
-    return "it is no JSON and so no decision that was saved"
+    return "it is not JSON and so no decision that was saved"

@@ -287,7 +287,7 @@ def parse_object(text: str | bytes) -> dict[str, Any]:
     except RecursionError:
         raise ValueError("it is nested too deep") from None
     if not isinstance(found, dict):
-        raise ValueError("it is no object of JSON")
+        raise ValueError("it is not a JSON object")
     return found
 
 

@@ -83,7 +83,7 @@ HOLDS_NONE = "it holds no decision that can be read: "
         (lambda text: "", NO_JSON),
         (lambda text: "[DEFAULT]", NO_JSON),
         (lambda text: "{}", f"{HOLDS_NONE}it is not of the format 'berthmaster decision'"),
-        (lambda text: "[]", f"{HOLDS_NONE}it is not a JSON object of JSON"),
+        (lambda text: "[]", f"{HOLDS_NONE}it is not a JSON object"),
         (lambda text: "{" + text, NO_JSON[:5]),
         (lambda text: text[:-100], "it is cut off or damaged: write it again with decision save"),
         (lambda text: text[:300], "it is cut off or damaged: write it again with decision save"),

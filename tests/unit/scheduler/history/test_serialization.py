@@ -191,7 +191,7 @@ def test_a_record_without_its_parts_is_none(name, complaint):
         (b"odd", "cannot be unpacked"),
         (zlib.compress(b"\xff\xff"), "."),
         (zlib.compress(b"[" * 100_000), "nested too deep"),
-        (packed([]), "no object"),
+        (packed([]), "not a JSON object"),
         (packed({}), "version None"),
         (packed({"version": True}), "version True"),
         (packed({"version": 4, "record": {}, "snapshots": []}), "version 4; this release reads up"),
