@@ -87,15 +87,20 @@ def _find(owner: Any, private: PrivateName) -> Any:
         try:
             owner = getattr(owner, name)
         except AttributeError:
-            if private not in _warned:
-                _warned.add(private)
-                LOG.warning(
-                    "The installed %s has no %s (%s is missing): %s; install a release that"
-                    " Berthmaster was tried with",
-                    *(private.library, private.path, name, private.loss),
-                )
+            warn_once(private, name)
             return None
     return owner
+
+
+def warn_once(private: PrivateName, missing: str = "") -> None:
+    """Say what does not work without a name, a part of which is missing."""
+    if private not in _warned:
+        _warned.add(private)
+        LOG.warning(
+            "The installed %s has no %s (%s is missing): %s; install a release that Berthmaster was"
+            " tried with",
+            *(private.library, private.path, missing or private.path, private.loss),
+        )
 
 
 def replace_executor(server: Any, executor: Callable[..., Any]) -> None:
@@ -167,17 +172,27 @@ def awaits_reply(incoming: Any) -> bool:
 
 def expiration(incoming: Any) -> float:
     """Return after how many seconds the broker drops a message that it has not handed out."""
+    return expiration_in(_find(incoming, PROPERTIES))
+
+
+def expiration_in(properties: Any) -> float:
+    """Return the same of the properties that AMQP has of a message."""
     try:
         # Milliseconds, as text.
-        return int(_find(incoming, PROPERTIES)["expiration"]) / 1000
+        return int(properties["expiration"]) / 1000
     except (KeyError, TypeError, ValueError, OverflowError):
         return math.inf
 
 
 def broker_time(incoming: Any) -> float | None:
     """Return when the broker got a message, in seconds since 1970; None if it stamps none."""
+    return broker_time_in(_find(incoming, PROPERTIES))
+
+
+def broker_time_in(properties: Any) -> float | None:
+    """Return the same of the properties that AMQP has of a message."""
     try:
-        return int(_find(incoming, PROPERTIES)["application_headers"]["timestamp_in_ms"]) / 1000
+        return int(properties["application_headers"]["timestamp_in_ms"]) / 1000
     except (KeyError, TypeError, ValueError, OverflowError):
         return None
 

@@ -182,6 +182,21 @@ The UUID is part of the answers to conductors, which compare it with the cell of
 moves. If unset, hosts match any cell that a conductor requests.
 """,
     ),
+    cfg.StrOpt(
+        "intake",
+        default="batched",
+        choices=[
+            ("batched", "All requests that have come are taken together, up to 64."),
+            ("stock", "Requests are taken one by one, by the server of oslo.messaging."),
+        ],
+        help="""
+How requests come from the broker.
+
+In batches their acknowledgements and answers are sent together, which costs a fraction of the
+processor time. It needs a transport_url that begins with rabbit:; with others, and where messages
+are traced ([oslo_messaging_tracing]), requests are taken one by one.
+""",
+    ),
     cfg.IntOpt(
         "max_requests_in_flight",
         default=30,

@@ -6,6 +6,7 @@ import gc
 from collections.abc import Callable, Collection
 from threading import Event, Thread
 
+import oslo_messaging
 from oslo_config import cfg
 from oslo_log import log
 from oslo_service import service as oslo_service
@@ -39,6 +40,7 @@ from scheduler.client.nova_conductor import NovaConductor
 from scheduler.history.recorder import DecisionRecorder, Retention
 from scheduler.hosts.snapshots import SnapshotLog
 from scheduler.messaging.change_publisher import COLLECTING, ChangePublisher
+from scheduler.messaging.intake import Intake, open_intake
 from scheduler.messaging.server import RpcServer
 from scheduler.messaging.transport import disconnect, rpc_transport
 from scheduler.monitoring import Monitoring
@@ -221,7 +223,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
 
         return StandbyKeeperThread(database, conf.host, keeper, interval)
 
-    def _create_servers(self) -> tuple[RpcServer, RpcServer]:
+    def _create_servers(self) -> tuple[Intake, Intake]:
         """Return the server of requests, and that of pushes by agents and schedulers."""
         conf, host_cache = self._conf, self.destinations.host_cache
         endpoints = [
@@ -236,7 +238,8 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
             BaseEndpoint(),
         ]
         in_flight = conf.scheduler.max_requests_in_flight
-        requests = RpcServer(self._transport, TOPIC, conf.host, endpoints, in_flight)
+        target = oslo_messaging.Target(topic=TOPIC, server=conf.host)
+        requests = open_intake(self._transport, target, endpoints, in_flight)
         requests.longest_wait = conf.scheduler.request_timeout
         # One at a time and in their order: applying pushes is work for the CPU.
         push_endpoints = [PushEndpoint(host_cache)]

@@ -14,12 +14,17 @@ _EXPORTERS = "opentelemetry.exporter.otlp.proto"
 _PROTOCOLS = {"http/protobuf": ("http", "tracing-http"), "grpc": ("grpc", "tracing-grpc")}
 
 
+def is_enabled(conf: cfg.ConfigOpts) -> bool:
+    """Return whether messages are traced."""
+    return GROUP in conf and bool(conf[GROUP].tracing_enabled)
+
+
 def prepare(conf: cfg.ConfigOpts) -> None:
     """Import the exporter of traces; raise ConfigError if it is not installed.
 
     oslo.messaging 18.3 uses it without an import, and logs an error for each message without one.
     """
-    if GROUP not in conf or not conf[GROUP].tracing_enabled:
+    if not is_enabled(conf):
         return
     name, extra = _PROTOCOLS[conf[GROUP].otlp_protocol]
     try:

@@ -4,8 +4,9 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from inspect import ismethod
 from threading import Lock, Thread
@@ -16,6 +17,8 @@ from oslo_log import log
 
 from conf import private_apis
 from inventory.objects.field_types import shown
+from scheduler.messaging.call import Answer, Call
+from scheduler.wire.context import Deadline, size_of
 from scheduler.wire.errors import InvalidInput
 
 LOG = log.getLogger(__name__)
@@ -41,28 +44,112 @@ class PublicMethods(oslo_messaging.DefaultRPCAccessPolicy):  # type: ignore[misc
         return super().is_allowed(endpoint, method) and ismethod(getattr(endpoint, method))
 
 
-class CheckedDispatcher(oslo_messaging.RPCDispatcher):  # type: ignore[misc]  # no types
-    """Dispatches messages that have the form of a call, and sends call-monitor heartbeats.
+POLICY = PublicMethods()
+# Of an endpoint that names none.
+ANY = oslo_messaging.Target()
+# What takes calls that it answers itself, such as many at once, and returns the others.
+Take = Callable[[Sequence[Call]], Sequence[Call]]
 
-    The caller gets an error for any other, and the log one line instead of a traceback.
+
+def take_none(calls: Sequence[Call]) -> Sequence[Call]:
+    """Leave all calls to the endpoints."""
+    return calls
+
+
+def dispatch(endpoints: Iterable[object], call: Call) -> None:
+    """Let a method of an endpoint answer a call, in this thread; refuse what has not its form."""
+    try:
+        result = _method(endpoints, call)(call.context, **call.args)
+    except oslo_messaging.ExpectedException as expected:
+        call.fail(expected.exc_info[1], is_expected=True)
+    except REFUSALS as refusal:
+        LOG.info("Refused a call: %s", str(refusal)[:MAX_REASON])
+        call.fail(refusal, is_expected=True)
+    except Exception as error:
+        call.fail(error)
+    else:
+        call.reply(result)
+
+
+def _method(endpoints: Iterable[object], call: Call) -> Callable[..., Any]:
+    """Return the method that a call asks for, or raise one of REFUSALS."""
+    _check_form(call)
+    is_served = False
+    for endpoint in endpoints:
+        target = getattr(endpoint, "target", None) or ANY
+        if call.namespace not in target.accepted_namespaces or not _serves(target, call.version):
+            continue
+        if hasattr(endpoint, call.method) and POLICY.is_allowed(endpoint, call.method):
+            method: Callable[..., Any] = getattr(endpoint, call.method)
+            return method
+        is_served = True
+    if is_served:
+        raise oslo_messaging.NoSuchMethod(call.method)
+    raise oslo_messaging.UnsupportedVersion(call.version, method=call.method)
+
+
+def _serves(target: oslo_messaging.Target, version: str | None) -> bool:
+    """Return whether an endpoint of a version serves another: one major, and nothing newer."""
+    if version is None:
+        return False
+    asked = [int(each) for each in version.split(".")]
+    served = [int(each) for each in (target.version or "1.0").split(".")]
+    return asked[0] == served[0] and [*asked[1:], 0][:2] <= [*served[1:], 0][:2]
+
+
+class CheckedDispatcher(oslo_messaging.RPCDispatcher):  # type: ignore[misc]  # no types
+    """Dispatches what a server of oslo.messaging has received, and sends call-monitor heartbeats.
+
+    take may answer a call instead of an endpoint; the thread of the call waits for that.
     """
 
-    def __init__(self, endpoints: Sequence[object]) -> None:
+    def __init__(self, endpoints: Sequence[object], take: Take = take_none) -> None:
         super().__init__(list(endpoints), None, PublicMethods)
+        self._take = take
         self._heartbeats = CallHeartbeats()
 
     def dispatch(self, incoming: Any) -> Any:
-        """Return what a method of an endpoint returns; raise ExpectedException for a refusal."""
+        """Return the result of a call or raise its error, as an ExpectedException if it is one."""
+        answered: Future[Answer | None] = Future()
+        call = _call_of(incoming, answered)
+        with self._heartbeats.during(incoming):
+            for left in self._take([call]):
+                dispatch(self.endpoints, left)
+            answer = answered.result() or Answer()
+        if answer.error is None:
+            return answer.result
         try:
-            _check_form(incoming.message)
-            with self._heartbeats.during(incoming):
-                return super().dispatch(incoming)
-        except REFUSALS as error:
-            reason = str(error)
+            raise answer.error
+        except BaseException:
+            if not answer.is_expected:
+                raise
             # It takes over the error that is being handled, which is sent to the caller.
             refusal = oslo_messaging.ExpectedException()
-        LOG.info("Refused a call: %s", reason[:MAX_REASON])
         raise refusal
+
+
+def _call_of(incoming: Any, answered: "Future[Answer | None]") -> Call:
+    def on_answer(_: Call, answer: Answer | None) -> None:
+        with suppress(InvalidStateError):
+            answered.set_result(answer)
+
+    message, awaits_reply = incoming.message, private_apis.awaits_reply(incoming)
+    return Call(
+        method=message.get("method"),
+        version=message.get("version", "1.0"),
+        namespace=message.get("namespace"),
+        args=message.get("args", {}),
+        context=incoming.ctxt,
+        deadline=Deadline.of(incoming.ctxt),
+        size=size_of(incoming.ctxt),
+        message_id=incoming.msg_id if awaits_reply else None,
+        reply_queue=incoming.reply_q if awaits_reply else None,
+        # Its heartbeats are sent, and it has just been found to be in time.
+        silence=None,
+        queued=0.0,
+        expiration=private_apis.expiration(incoming),
+        on_answer=on_answer,
+    )
 
 
 def drop_unreadable(server: Any) -> None:
@@ -80,17 +167,13 @@ def drop_unreadable(server: Any) -> None:
 def _dropping_unreadable(receive: Callable[[Any], None]) -> Callable[[Any], None]:
     def receive_readable(message: Any) -> None:
         try:
-            if _is_answerable(message):
+            if is_answerable(message):
                 receive(message)
                 return
             message.acknowledge()
-            LOG.info(
-                "Dropped a call: its _reply_q %s is not the name of a queue",
-                shown(message.get("_reply_q")),
-            )
-        # The names and values in a context are the sender's, and so are the errors.
+            log_unanswerable(message)
         except Exception as error:
-            LOG.info("Dropped a message that cannot be read: %s", type(error).__name__)
+            log_unreadable(error)
 
     return receive_readable
 
@@ -103,7 +186,7 @@ def _without_traceback(record: logging.LogRecord) -> bool:
     return True
 
 
-def _is_answerable(message: Any) -> bool:
+def is_answerable(message: Mapping[str, Any]) -> bool:
     """Return whether a reply can be sent, or none is expected."""
     queue = message.get("_reply_q")
     if not message.get("_msg_id"):
@@ -113,16 +196,25 @@ def _is_answerable(message: Any) -> bool:
     return len(queue.encode(errors="replace")) <= MAX_QUEUE_NAME
 
 
-def _check_form(message: Any) -> None:
-    """Raise one of REFUSALS for what would be an error of the dispatcher itself."""
-    method, version = message.get("method"), message.get("version", "1.0")
-    arguments = message.get("args", {})
-    if not isinstance(method, str):
-        raise oslo_messaging.NoSuchMethod(shown(method))
-    if not _is_version(version):
-        raise oslo_messaging.UnsupportedVersion(shown(version), method=shown(method))
-    if not isinstance(arguments, dict):
-        raise InvalidInput(f"args: {shown(arguments)} is not an object")
+def log_unanswerable(message: Mapping[str, Any]) -> None:
+    LOG.info(
+        "Dropped a call: its _reply_q %s is not the name of a queue", shown(message.get("_reply_q"))
+    )
+
+
+def log_unreadable(error: Exception) -> None:
+    # The names and values in a message are the sender's, and so are the errors.
+    LOG.info("Dropped a message that cannot be read: %s", type(error).__name__)
+
+
+def _check_form(call: Call) -> None:
+    """Raise one of REFUSALS for what has not the form of a call."""
+    if not isinstance(call.method, str):
+        raise oslo_messaging.NoSuchMethod(shown(call.method))
+    if not _is_version(call.version):
+        raise oslo_messaging.UnsupportedVersion(shown(call.version), method=shown(call.method))
+    if not isinstance(call.args, dict):
+        raise InvalidInput(f"args: {shown(call.args)} is not an object")
 
 
 def _is_version(value: Any) -> bool:
@@ -134,7 +226,7 @@ def _is_version(value: Any) -> bool:
 
 
 @dataclass(eq=False, slots=True)
-class _Call:
+class _Monitored:
     """A call that is being handled; lock is held while a heartbeat is sent."""
 
     incoming: Any
@@ -152,19 +244,19 @@ class CallHeartbeats:
     """
 
     def __init__(self) -> None:
-        self._calls: set[_Call] = set()
+        self._calls: set[_Monitored] = set()
         self._lock = Lock()
         self._looking = False
 
     @contextmanager
     def during(self, incoming: Any) -> Iterator[None]:
         """Send heartbeats to the caller that sent a message, if it asks for them."""
-        period = _period(private_apis.call_monitor_timeout(incoming))
+        period = heartbeat_period(private_apis.call_monitor_timeout(incoming))
         private_apis.disable_heartbeats(incoming)
         if period is None:
             yield
             return
-        call = _Call(incoming, period, time.monotonic() + period)
+        call = _Monitored(incoming, period, time.monotonic() + period)
         try:
             with self._lock:
                 self._calls.add(call)
@@ -192,7 +284,7 @@ class CallHeartbeats:
                 # A caller whose queue is gone must not delay the heartbeats of others.
                 _started(self._send, call)
 
-    def _send(self, call: _Call) -> None:
+    def _send(self, call: _Monitored) -> None:
         with call.lock:
             if call.over:
                 return
@@ -205,7 +297,7 @@ class CallHeartbeats:
                     self._calls.discard(call)
 
 
-def _period(timeout: Any) -> float | None:
+def heartbeat_period(timeout: Any) -> float | None:
     """Return the seconds between heartbeats; None if the timeout is no number or too short."""
     try:
         period = int(timeout) / 2

@@ -8,7 +8,7 @@ from concurrent import futures
 from contextlib import suppress
 from functools import partial
 from threading import Semaphore
-from time import monotonic, time
+from time import monotonic
 from typing import Any
 
 import oslo_messaging
@@ -18,12 +18,12 @@ from oslo_messaging.rpc.server import RPCServer
 
 from conf import private_apis
 from conf.daemon.process import stop_each
-from inventory.objects.field_types import shown
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.messaging.broker_check import refusals_explained
-from scheduler.messaging.dispatcher import CheckedDispatcher, drop_unreadable
+from scheduler.messaging.call import log_late, seconds_queued, silence_limit
+from scheduler.messaging.dispatcher import CheckedDispatcher, Take, drop_unreadable, take_none
 from scheduler.messaging.transport import UnusableTransport
-from scheduler.wire.context import Deadline, RequestContext, stamp_size
+from scheduler.wire.context import Deadline, stamp_size
 
 LOG = log.getLogger(__name__)
 # Requests that the broker hands out ahead of those that are handled. There they wait where neither
@@ -46,13 +46,11 @@ class RpcServer:
         server: str,
         endpoints: Sequence[object],
         max_in_flight: int,
+        take: Take = take_none,
     ) -> None:
         target = oslo_messaging.Target(topic=topic, server=server)
-        self._server = RPCServer(transport, target, CheckedDispatcher(endpoints))
-        # The default is all that the broker has; other drivers do not have the option.
-        with suppress(cfg.NoSuchGroupError, cfg.NoSuchOptError):
-            group = "oslo_messaging_rabbit"
-            transport.conf.set_default("rabbit_qos_prefetch_count", PREFETCH, group)
+        self._server = RPCServer(transport, target, CheckedDispatcher(endpoints, take))
+        limit_prefetch(transport.conf)
         # Seconds after which a waiting call is dropped, however long its caller would wait.
         self.longest_wait = math.inf
         self._in_flight: set[Any] = set()
@@ -101,6 +99,13 @@ class RpcServer:
         )
 
 
+def limit_prefetch(conf: cfg.ConfigOpts) -> None:
+    """Let the broker hand out little, where the default is all that it has."""
+    # Other drivers do not have the option.
+    with suppress(cfg.NoSuchGroupError, cfg.NoSuchOptError):
+        conf.set_default("rabbit_qos_prefetch_count", PREFETCH, "oslo_messaging_rabbit")
+
+
 class UnreadCalls:
     """Gives back to the broker the calls that waited in the connection while it was not read.
 
@@ -121,22 +126,30 @@ class UnreadCalls:
         if now - before > UNREAD:
             self._pause, self._suspected_until = now - before, now + READING
 
+    @property
+    def suspects(self) -> bool:
+        """Whether what is read now may have waited while the connection was not read."""
+        return self._polled < self._suspected_until
+
     def giving_back(self, receive: Callable[[Any], None]) -> Callable[[Any], None]:
         """Return what receives a message unless it goes back to the broker."""
 
         def receive_recent(message: Any) -> None:
             self.polled()
-            is_suspected = self._polled < self._suspected_until and message.get("_msg_id")
+            is_suspected = self.suspects and message.get("_msg_id")
             if not is_suspected or not private_apis.give_back(message):
                 receive(message)
-                return
-            LOG.info(
-                "Gave a call back to the broker, which drops it if its caller has given up: it may"
-                " have waited here for %.1f s",
-                self._pause,
-            )
+            else:
+                self.log_given_back()
 
         return receive_recent
+
+    def log_given_back(self) -> None:
+        LOG.info(
+            "Gave a call back to the broker, which drops it if its caller has given up: it may"
+            " have waited here for %.1f s",
+            self._pause,
+        )
 
 
 class BoundedExecutor:
@@ -166,7 +179,8 @@ class BoundedExecutor:
         seconds, queued = math.inf, 0.0
         # A cast has no deadline: its caller waits for nothing, and the broker keeps it.
         if private_apis.awaits_reply(message):
-            expiration, queued = private_apis.expiration(message), _queued(message)
+            expiration = private_apis.expiration(message)
+            queued = seconds_queued(private_apis.broker_time(message), expiration)
             seconds = min(self._longest_wait(), expiration - queued)
         deadline = Deadline.stamp(message.ctxt, seconds)
         stamp_size(message.ctxt, private_apis.size_of(message))
@@ -187,30 +201,12 @@ class BoundedExecutor:
             futures.wait([*self._in_flight])
 
 
-def _queued(incoming: Any) -> float:
-    """Return the seconds that a message waited in the broker, 0 where the broker does not say."""
-    stamped = private_apis.broker_time(incoming)
-    waited = time() - stamped if stamped is not None else 0.0
-    # The broker hands out nothing that has expired: then its clock differs from this one.
-    return waited if 0 < waited < private_apis.expiration(incoming) else 0.0
-
-
 def _handle_in_time(handle: Any, incoming: Any, deadline: Deadline, queued: float) -> None:
     """Handle a message unless its caller has given up; queued is how long the broker had it."""
-    silence = private_apis.call_monitor_timeout(incoming[0])
-    # Callers since Stein also give up when no heartbeat comes in this time.
-    listening = silence if isinstance(silence, (int, float)) and silence > 0 else math.inf
-    limit, waited = min(deadline.seconds, listening - queued), deadline.waited()
+    silence = silence_limit(private_apis.call_monitor_timeout(incoming[0]))
+    limit, waited = min(deadline.seconds, silence - queued), deadline.waited()
     if waited < limit:
         handle(incoming)
-        return
-    caller = RequestContext.from_dict(incoming[0].ctxt)
-    caller.for_logging()
-    LOG.info(
-        "Dropped the call %s of %s: it waited %.1f s to be handled, and its caller gave up after"
-        " %.1f s",
-        shown(incoming[0].message.get("method")),
-        caller.request_id,
-        waited + queued,
-        limit + queued,
-    )
+    else:
+        method = incoming[0].message.get("method")
+        log_late(method, incoming[0].ctxt, waited + queued, limit + queued)

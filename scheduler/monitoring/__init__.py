@@ -19,7 +19,7 @@ from conf.daemon.status_server import StatusServer, new_registry
 from inventory.engine import Database
 from scheduler.host_cache.cache import HostCache
 from scheduler.messaging.broker_check import BrokerCheck
-from scheduler.messaging.server import RpcServer
+from scheduler.messaging.intake import Intake
 from scheduler.monitoring.claim_metrics import ClaimMetrics
 from scheduler.monitoring.host_metrics import HostMetrics
 from scheduler.monitoring.request_metrics import RequestMetrics
@@ -50,7 +50,7 @@ class Monitoring:
         self,
         database: Database,
         host_cache: HostCache,
-        requests: RpcServer,
+        requests: Intake,
         dropped: Mapping[str, Callable[[], int]],
     ) -> None:
         """Serve metrics and health if that is configured; raises ConfigError.
@@ -112,7 +112,7 @@ class SchedulerChecks:
     """The checks of its broker, its database and its host cache."""
 
     def __init__(
-        self, conf: cfg.ConfigOpts, database: Database, host_cache: HostCache, server: RpcServer
+        self, conf: cfg.ConfigOpts, database: Database, host_cache: HostCache, server: Intake
     ) -> None:
         self._database = database
         self._host_cache = host_cache
@@ -158,7 +158,7 @@ class Report:
         line = f"{at} {first or '(no uuid)'} {trace.outcome} in {1000 * trace.total:.1f} ms"
         self._last.append(line)
 
-    def facts(self, host_cache: HostCache, requests: RpcServer) -> dict[str, object]:
+    def facts(self, host_cache: HostCache, requests: Intake) -> dict[str, object]:
         """Return the section of the report on SIGUSR2, without locking anything."""
         return {
             "seconds since the host cache was read": f"{host_cache.age:.1f}",

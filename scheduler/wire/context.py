@@ -123,9 +123,12 @@ class Deadline:
         return found if isinstance(found, cls) else cls(monotonic())
 
     @classmethod
-    def stamp(cls, context: MutableMapping[str, Any], seconds: float) -> "Deadline":
-        """Put a deadline into the context of a message received just now, and return it."""
-        context[_DEADLINE] = deadline = cls(monotonic(), seconds)
+    def stamp(
+        cls, context: MutableMapping[str, Any], seconds: float, received: float | None = None
+    ) -> "Deadline":
+        """Put a deadline into the context of a message, received just now, and return it."""
+        at = monotonic() if received is None else received
+        context[_DEADLINE] = deadline = cls(at, seconds)
         return deadline
 
     def waited(self) -> float:

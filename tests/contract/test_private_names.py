@@ -10,6 +10,7 @@ import configparser
 import inspect
 import re
 from importlib import import_module, metadata
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import pytest
 from oslo_config import cfg
 from pymysql.connections import Connection
 
-from conf import private_apis
+from conf import private_apis, private_rabbit
 from conf.private_apis import PrivateName
 from scheduler.messaging.server import RpcServer
 from tests.fixtures.daemons.process import PATIENCE
@@ -87,6 +88,21 @@ def test_what_is_replaced_is_what_the_library_uses(owners: dict[str, Any]) -> No
     assert isinstance(options["DEFAULT", "transport_url"], cfg.Opt)
 
 
+def test_the_rabbit_driver_and_the_libraries_below_have_all_names(monkeypatch: Any) -> None:
+    cfg.CONF([], project="berthmaster", default_config_files=[], default_config_dirs=[])
+    # It connects nothing.
+    transport = oslo_messaging.get_rpc_transport(cfg.CONF, url="rabbit://127.0.0.1:1/")
+    assert private_rabbit.is_rabbit(transport)
+    assert private_rabbit.missing_name(transport) is None
+    driver = import_module("oslo_messaging._drivers.impl_rabbit")
+    # Each is looked for.
+    monkeypatch.delattr(driver.Consumer, "_callback")
+    missing = private_rabbit.missing_name(transport)
+    assert missing is not None
+    assert missing.path == "_callback"
+    cfg.CONF.reset()
+
+
 def test_the_loggers_and_their_messages() -> None:
     rabbit = import_module("oslo_messaging._drivers.impl_rabbit")
     amqp = import_module("oslo_messaging._drivers.amqpdriver")
@@ -99,7 +115,7 @@ def test_the_loggers_and_their_messages() -> None:
 
 # Not those of Python, whose releases setup.cfg does not bound.
 @pytest.mark.parametrize(
-    "library", sorted({each.library for each in ENTRIES.values()} - {"Python"})
+    "library", sorted({each.library for each in ENTRIES.values()} - {"Python"} | {"amqp"})
 )
 def test_the_installed_release_is_within_the_bounds_of_the_package(library: str) -> None:
     setup = configparser.ConfigParser()
@@ -112,7 +128,8 @@ def test_the_installed_release_is_within_the_bounds_of_the_package(library: str)
 
 
 def test_no_other_module_uses_a_private_name() -> None:
-    parts = {part for each in ENTRIES.values() for part in each.path.split(".")}
+    entries = (*ENTRIES.values(), *chain.from_iterable(private_rabbit.NAMES.values()))
+    parts = {part for each in entries for part in each.path.split(".")}
     names = {part for part in parts if part.startswith("_")} - {"_groups"}
     used = re.compile(rf"\.({'|'.join(names)})\b|\b_get_opt_info\b|[\"']({'|'.join(names)})[\"']")
     root = Path(private_apis.__file__).parents[1]
@@ -120,7 +137,7 @@ def test_no_other_module_uses_a_private_name() -> None:
         path
         for package in ("conf", "inventory", "scheduler", "compute_agent")
         for path in (root / package).rglob("*.py")
-        if path != Path(private_apis.__file__)
+        if path not in (Path(private_apis.__file__), Path(private_rabbit.__file__))
     ]
     assert len(modules) > 100
     found = {match[1] or match[0] for path in modules for match in used.finditer(path.read_text())}

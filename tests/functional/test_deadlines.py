@@ -107,9 +107,10 @@ def test_what_waits_too_long_for_its_turn_is_not_decided(
     paused.resume()
     assert _decided(scheduler, patient)
     assert _decided(scheduler, first)
-    (line,) = _of(scheduler, given_up)
-    assert f"Dropped the call 'select_destinations' of {given_up}" in line
-    assert line.endswith(f"and its caller gave up after {GIVEN_UP:.1f} s")
+    # By the scheduler, or by the broker that it was given back to.
+    for line in _of(scheduler, given_up):
+        assert f"Dropped the call 'select_destinations' of {given_up}" in line
+        assert line.endswith(f"and its caller gave up after {GIVEN_UP:.1f} s")
 
 
 @each_backend

@@ -12,18 +12,19 @@ import pytest
 
 from tests import guides
 from tests.fixtures.daemons.process import PATIENCE
+from tests.fixtures.daemons.rabbitmq import RabbitMQ
 
 ROOT = Path(__file__).parents[2]
 PLUGINS = ("scheduler/filters", "scheduler/weighers", "scheduler/drivers")
-MAX_ROOMS = 69
+MAX_ROOMS = 73
 
 
 @pytest.fixture(scope="module")
-def traced(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def traced(rabbitmq: RabbitMQ, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Return the files on the way to the answer, in the order of first calls, "", and others."""
     command = [sys.executable, "-W", "ignore", "-m", "tests.fixtures.traced_request"]
     ended = subprocess.run(
-        [*command, str(tmp_path_factory.mktemp("traced"))],
+        [*command, str(tmp_path_factory.mktemp("traced")), rabbitmq.transport_url],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,

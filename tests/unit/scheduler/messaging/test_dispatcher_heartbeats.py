@@ -108,9 +108,9 @@ def test_an_error_of_the_call_is_raised():
 )
 def test_timeouts_without_heartbeats(monkeypatch, timeout):
     monkeypatch.setattr(dispatcher, "SHORTEST", 1.0)
-    assert dispatcher._period(timeout) is None
+    assert dispatcher.heartbeat_period(timeout) is None
 
 
 @pytest.mark.parametrize(("timeout", "period"), [(2, 1), ("60", 30), (60.9, 30), (10**30, 5e29)])
 def test_a_period(timeout, period):
-    assert dispatcher._period(timeout) == period
+    assert dispatcher.heartbeat_period(timeout) == period

@@ -13,6 +13,7 @@ import oslo_messaging
 import pytest
 from oslo_config import cfg
 
+from scheduler.messaging import call
 from scheduler.messaging import server as under_test
 from scheduler.messaging.server import PREFETCH, RpcServer
 from scheduler.messaging.transport import UnusableTransport
@@ -110,7 +111,7 @@ def test_a_call_is_answered_and_its_deadline_is_known(bus: Bus) -> None:
 def test_a_call_that_waited_too_long_is_dropped_and_a_cast_is_not(
     bus: Bus, caplog: pytest.LogCaptureFixture, longest: float, seconds: str
 ) -> None:
-    caplog.set_level(logging.INFO, under_test.__name__)
+    caplog.set_level(logging.INFO, call.__name__)
     bus.server.longest_wait = longest
     bus.keep_busy()
     bus.give_up(timeout=0.3)
@@ -125,7 +126,7 @@ def test_a_call_that_waited_too_long_is_dropped_and_a_cast_is_not(
 def test_a_call_is_dropped_when_its_caller_has_missed_a_heartbeat(
     bus: Bus, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, under_test.__name__)
+    caplog.set_level(logging.INFO, call.__name__)
     bus.keep_busy()
     bus.give_up(timeout=PATIENCE, call_monitor_timeout=1)
     bus.cast("patient")
