@@ -36,11 +36,14 @@ MAX_BYTES = 2**27
 MAX_DECISION_BYTES = 2**24
 # Seconds of work between two pauses.
 _PAUSE_INTERVAL = 0.001
+# Types of limits that msgspec writes as they are.
+_PLAIN_LIMITS = frozenset({float, int})
 # Bytes that are packed at a time.
 _BLOCK = 16 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, since each request has one: see scheduler.decision.types.
+@dataclass(slots=True)
 class DecisionDocument:
     """A decision with what it was made from, without the host table.
 
@@ -66,7 +69,6 @@ _TYPES: Mapping[str, type[Any]] = {"request": Request, "decision": Decision} | {
     each.name: type(each.default if each.default_factory is MISSING else each.default_factory())
     for each in fields(DecisionDocument)[2:]
 }
-_PLAIN = tuple(each for each in _TYPES if each not in ("request", "decision", "settings"))
 
 
 @cache
@@ -166,19 +168,25 @@ def _prepared(document: DecisionDocument, share: Shared) -> dict[str, Any]:
             ),
         )
     return {
-        **{name: getattr(document, name) for name in _PLAIN},
         "request": request,
         "decision": decision,
+        "instance_uuids": document.instance_uuids,
+        "caller": document.caller,
         "settings": share(document.settings),
+        "outcome": document.outcome,
+        "conflicts": document.conflicts,
+        "view_age": document.view_age,
+        "seconds": document.seconds,
+        "total": document.total,
+        "release": document.release,
     }
 
 
 def _has_plain_limits(placement: Placement) -> bool:
-    return placement.standby is None and all(
-        type(limit) is float
-        for candidate in (placement.chosen, *placement.alternates)
-        for limit in candidate.limits.values()
-    )
+    kinds = {*map(type, placement.chosen.limits.values())}
+    for each in placement.alternates:
+        kinds.update(map(type, each.limits.values()))
+    return placement.standby is None and kinds <= _PLAIN_LIMITS
 
 
 def _with_open_limits(placement: Placement) -> Placement:

@@ -121,6 +121,21 @@ def test_a_decision_is_found_by_its_number_request_and_instances(database):
     assert database.read(lambda c: decisions.document(c, 0)) is None
 
 
+def test_decisions_of_a_batch_are_beside_its_snapshots_and_go_with_them(database):
+    large = bytes(range(256)) * (2 * PIECE // 256 + 1)
+    batches = [SnapshotBatch("p1-1", 0, b"0", large), SnapshotBatch("p1-1", 5, b"5", b"late")]
+    keep(database, a_decision(0), a_decision(5), batches=batches)
+    assert database.read(lambda c: decisions.batch(c, "p1-1", 0)) == large
+    assert database.read(lambda c: decisions.batch(c, "p1-1", 5)) == b"late"
+    assert database.read(lambda c: decisions.batch(c, "p1-1", 1)) is None
+    assert database.read(lambda c: decisions.snapshots(c, "p1-1", 7)) == [b"0", b"5"]
+    aged(database, timedelta(seconds=decisions.UNUSED_AGE + 60))
+    pruned(database, max_number=1)
+    assert database.read(lambda c: decisions.batch(c, "p1-1", 0)) == large
+    pruned(database, max_number=0)
+    assert count(database, decision_inputs) == 0
+
+
 def test_decisions_of_an_instance_come_the_newest_first(database):
     uuids = [a_uuid("again")]
     keep(
