@@ -226,8 +226,9 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
     def _create_servers(self) -> tuple[Intake, Intake]:
         """Return the server of requests, and that of pushes by agents and schedulers."""
         conf, host_cache = self._conf, self.destinations.host_cache
+        select = SchedulerEndpoint(self.destinations, self._notifications)
         endpoints = [
-            SchedulerEndpoint(self.destinations, self._notifications),
+            select,
             TrackingEndpoint(
                 host_cache,
                 self._releases.add,
@@ -239,7 +240,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         ]
         in_flight = conf.scheduler.max_requests_in_flight
         target = oslo_messaging.Target(topic=TOPIC, server=conf.host)
-        requests = open_intake(self._transport, target, endpoints, in_flight)
+        requests = open_intake(self._transport, target, endpoints, in_flight, select.take)
         requests.longest_wait = conf.scheduler.request_timeout
         # One at a time and in their order: applying pushes is work for the CPU.
         push_endpoints = [PushEndpoint(host_cache)]

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The methods that conductors and operators call on the topic 'scheduler'."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NoReturn
 
 import oslo_messaging
@@ -12,10 +13,13 @@ from oslo_log import log
 from inventory.database_errors import DatabaseUnavailable
 from inventory.nova.placement_errors import PlacementError
 from scheduler.api.notifications import Notifications
+from scheduler.messaging.call import Call
+from scheduler.messaging.dispatcher import find_method
 from scheduler.objects.request_spec import RequestSpec
-from scheduler.objects.selection import Selection
+from scheduler.objects.selection import Answer, Selection
 from scheduler.select_destinations.destinations import Destinations
-from scheduler.wire.arguments import check_size, decode_select_arguments
+from scheduler.select_destinations.pending_request import PendingRequest
+from scheduler.wire.arguments import SelectArguments, check_size, decode_select_arguments
 from scheduler.wire.context import Deadline, RequestContext
 from scheduler.wire.errors import InvalidInput, NoValidHost, SchedulerFailure, ServiceUnavailable
 from scheduler.wire.replies import encode_destinations
@@ -27,6 +31,9 @@ SELECT_ARGUMENTS = ("spec_obj", "instance_uuids", "return_objects", "return_alte
 # Contexts come by position: what a caller may name "context" or "self" is a keyword as any other.
 
 
+EXPECTED = (NoValidHost, InvalidInput, ServiceUnavailable)
+
+
 class SchedulerEndpoint:
     """select_destinations at RPC 4.0 to 4.5, as a call and as a cast."""
 
@@ -36,29 +43,71 @@ class SchedulerEndpoint:
         self._destinations = destinations
         self._notifications = notifications
 
-    @oslo_messaging.expected_exceptions(  # type: ignore[untyped-decorator]
-        NoValidHost, InvalidInput, ServiceUnavailable
-    )
+    @oslo_messaging.expected_exceptions(*EXPECTED)  # type: ignore[untyped-decorator]
     def select_destinations(self, context: Mapping[str, Any], /, **arguments: Any) -> list[Any]:
         """Return destinations of each instance, in the form that the caller's version knows."""
         caller = RequestContext.from_dict(context)
         caller.for_logging()
-        known = ("request_spec", "filter_properties", *SELECT_ARGUMENTS)
-        _refuse_unknown(arguments, "SchedulerManager.select_destinations()", known)
         with errors_for(caller):
-            check_size(context)
-            request = decode_select_arguments(arguments)
-        # Callers before Rocky name the user only in the context.
-        request.spec.user_id = request.spec.user_id or caller.user_id
+            request = _decode(context, arguments, caller)
         self._notifications.send("start", caller, request.spec)
+        deadline = Deadline.of(context)
+        return self._reply(
+            request, caller, partial(self._destinations.select, request, caller, deadline)
+        )
+
+    def take(self, calls: Sequence[Call]) -> Sequence[Call]:
+        """Begin the requests that can be decided at once; return the other calls, for threads.
+
+        So the calls that have come together are one round, without a thread for each.
+        """
+        return [call for call in calls if not self._begin(call)]
+
+    def _begin(self, call: Call) -> bool:
+        """Begin a request if nothing has to be waited for; return whether that was done."""
+        if call.method != "select_destinations":
+            return False
+        # What is wrong with a call is found again, and answered, in its thread.
+        try:
+            find_method([self], call)
+            caller = RequestContext.from_dict(call.context)
+            caller.for_logging()
+            request = _decode(call.context, call.args, caller)
+            pending = self._destinations.prepare_at_once(request, caller, call.deadline)
+        except Exception:
+            return False
+        if pending is None:
+            return False
+        self._notifications.send("start", caller, request.spec)
+        pending.future.add_done_callback(lambda _: self._answer(call, request, pending))
+        self._destinations.loop.begin(pending)
+        return True
+
+    def _answer(self, call: Call, request: SelectArguments, pending: PendingRequest) -> None:
+        """Answer a call whose request has its outcome."""
+        caller = pending.trace.caller
+        caller.for_logging()
+        try:
+            reply = self._reply(request, caller, partial(self._destinations.outcome, pending))
+        except EXPECTED as error:
+            call.fail(error, is_expected=True)
+        except Exception as error:
+            call.fail(error)
+        else:
+            call.reply(reply)
+
+    def _reply(
+        self, request: SelectArguments, caller: RequestContext, outcome: Callable[[], Answer]
+    ) -> list[Any]:
+        """Return the reply with the answer that outcome() returns; tell others of it."""
         try:
             with errors_for(caller):
-                found = self._destinations.select(request, caller, Deadline.of(context))
+                answer = outcome()
         except SchedulerFailure as failure:
             self._notifications.send("error", caller, request.spec, failure.reason)
             raise
-        self._notifications.send("end", caller, _placed(request.spec, found))
-        return encode_destinations(found, request)
+        self._notifications.send("end", caller, _placed(request.spec, answer))
+        return encode_destinations(answer, request)
 
 
 class BaseEndpoint:
@@ -76,6 +125,19 @@ class BaseEndpoint:
     def get_backdoor_port(self, context: Mapping[str, Any], /, **arguments: Any) -> None:
         """Return None: there is no backdoor."""
         _refuse_unknown(arguments, "BaseRPCAPI.get_backdoor_port()", ())
+
+
+def _decode(
+    context: Mapping[str, Any], arguments: Mapping[str, Any], caller: RequestContext
+) -> SelectArguments:
+    """Return what is asked; raises InvalidInput, and ExpectedException for unknown arguments."""
+    known = ("request_spec", "filter_properties", *SELECT_ARGUMENTS)
+    _refuse_unknown(arguments, "SchedulerManager.select_destinations()", known)
+    check_size(context)
+    request = decode_select_arguments(arguments)
+    # Callers before Rocky name the user only in the context.
+    request.spec.user_id = request.spec.user_id or caller.user_id
+    return request
 
 
 def _refuse_unknown(arguments: Mapping[str, Any], method: str, known: Collection[str]) -> None:

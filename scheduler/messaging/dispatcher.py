@@ -59,7 +59,7 @@ def take_none(calls: Sequence[Call]) -> Sequence[Call]:
 def dispatch(endpoints: Iterable[object], call: Call) -> None:
     """Let a method of an endpoint answer a call, in this thread; refuse what has not its form."""
     try:
-        result = _method(endpoints, call)(call.context, **call.args)
+        result = find_method(endpoints, call)(call.context, **call.args)
     except oslo_messaging.ExpectedException as expected:
         call.fail(expected.exc_info[1], is_expected=True)
     except REFUSALS as refusal:
@@ -71,7 +71,7 @@ def dispatch(endpoints: Iterable[object], call: Call) -> None:
         call.reply(result)
 
 
-def _method(endpoints: Iterable[object], call: Call) -> Callable[..., Any]:
+def find_method(endpoints: Iterable[object], call: Call) -> Callable[..., Any]:
     """Return the method that a call asks for, or raise one of REFUSALS."""
     _check_form(call)
     is_served = False

@@ -99,28 +99,64 @@ class Destinations:
         the deadline.
         """
         deadline = deadline or Deadline(time.monotonic())
-        trace = RequestTrace(caller, arguments.instance_uuids, time.monotonic())
-        trace.seconds["queue"] = deadline.waited()
+        trace, settings = _begin_trace(arguments, caller, deadline), self.settings
         with notifying(trace, self._observers), refusing_late():
-            settings = self.settings
-            claimer, allocator = settings.claimer, settings.allocator
-            reads = TimedReads(self._database, self._threads, deadline.left)
-            allocates = allocator is not None
-            request = build_request(arguments, caller, reads, self._max_attempts, allocates)
-            if claimer is None or request.spec.is_rebuild:
+            if settings.claimer is None or arguments.spec.is_rebuild:
+                reads = TimedReads(self._database, self._threads, deadline.left)
+                request = self._request(arguments, caller, reads, settings)
                 refuse_unprotected(request.spec)
                 return self._select_without_claims(request, trace, settings)
-            digest = arguments.digest
-            request = name_instances(request, caller.request_id, digest)
-            trace.instance_uuids = request.instance_uuids
-            # Of instances that have no names there is nobody to allocate for.
-            if None in arguments.instance_uuids:
-                allocator = None
             return self.loop.answer(
-                PendingRequest(
-                    request, digest, deadline, trace, settings, claimer, reads, allocator
-                )
+                self._pending(arguments, deadline, trace, settings, settings.claimer)
             )
+
+    def prepare_at_once(
+        self, arguments: SelectArguments, caller: RequestContext, deadline: Deadline
+    ) -> PendingRequest | None:
+        """Return a request that can join the loop at once, None for one that may have to wait.
+
+        Raises what select() does. outcome() is to be asked once the future of the request is done.
+        """
+        settings, spec = self.settings, arguments.spec
+        if settings.claimer is None or spec.is_rebuild or spec.scheduler_hints:
+            return None
+        trace = _begin_trace(arguments, caller, deadline)
+        pending = self._pending(arguments, deadline, trace, settings, settings.claimer)
+        return pending if self.loop.prepare_at_once(pending) else None
+
+    def outcome(self, pending: PendingRequest) -> Answer:
+        """Return the answer to a request whose future is done; raises what select() does."""
+        with notifying(pending.trace, self._observers), refusing_late():
+            return pending.future.result()
+
+    def _pending(
+        self,
+        arguments: SelectArguments,
+        deadline: Deadline,
+        trace: RequestTrace,
+        settings: Settings,
+        claimer: Claimer,
+    ) -> PendingRequest:
+        """Return what is to be claimed for a request."""
+        reads = TimedReads(self._database, self._threads, deadline.left)
+        request = self._request(arguments, trace.caller, reads, settings)
+        request = name_instances(request, trace.caller.request_id, arguments.digest)
+        trace.instance_uuids = request.instance_uuids
+        # Of instances that have no names there is nobody to allocate for.
+        allocator = None if None in arguments.instance_uuids else settings.allocator
+        return PendingRequest(
+            request, arguments.digest, deadline, trace, settings, claimer, reads, allocator
+        )
+
+    def _request(
+        self,
+        arguments: SelectArguments,
+        caller: RequestContext,
+        reads: Database | TimedReads,
+        settings: Settings,
+    ) -> Request:
+        allocates = settings.allocator is not None
+        return build_request(arguments, caller, reads, self._max_attempts, allocates)
 
     def rehearse(
         self, arguments: SelectArguments, caller: RequestContext, extent: Extent = EXPLAINED_HOSTS
@@ -142,9 +178,7 @@ class Destinations:
         """
         settings = self.settings
         claimer, allocator, driver = settings.claimer, settings.allocator, settings.driver
-        request = build_request(
-            arguments, caller, self._database, self._max_attempts, allocator is not None
-        )
+        request = self._request(arguments, caller, self._database, settings)
         is_claimed = claimer is not None and not request.spec.is_rebuild
         if allocator is not None and is_claimed:
             scope = scope_of(request.spec, driver, self.host_cache)
@@ -188,3 +222,11 @@ class Destinations:
             answer = build_answer(decision, hosts, request.spec, self._default_zone)
         trace.finish(decision)
         return answer
+
+
+def _begin_trace(
+    arguments: SelectArguments, caller: RequestContext, deadline: Deadline
+) -> RequestTrace:
+    trace = RequestTrace(caller, arguments.instance_uuids, time.monotonic())
+    trace.seconds["queue"] = deadline.waited()
+    return trace

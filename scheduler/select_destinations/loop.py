@@ -56,6 +56,10 @@ MOST_REQUESTS = 64
 MAX_RECHECKS = 5
 # Seconds between two looks whether a request is answered whose deadline has passed.
 MOMENT = 0.1
+# The same of requests that nobody waits for.
+WATCH = 0.25
+# Seconds after which a round claims for what it has decided: the first of it waits for the answer.
+SLICE = 0.1
 Batch = Sequence[PendingRequest]
 Step = Callable[[PendingRequest], None]
 
@@ -102,6 +106,9 @@ class SchedulingLoop:
         self._owner: object = None
         # Since when that waits for the database, infinite while it decides.
         self._waits_since = inf
+        # Requests that nobody waits for, and whether a thread looks after them.
+        self._watched: set[PendingRequest] = set()
+        self._is_watching = False
 
     # A request comes, and waits for its answer.
 
@@ -118,6 +125,47 @@ class SchedulingLoop:
             self.begin_round()
             if pending.deadline.passed():
                 self._give_up(pending)
+
+    def prepare_at_once(self, pending: PendingRequest) -> bool:
+        """Prepare a request that has to wait for nothing; return False where it may have to."""
+        spec, settings, cache = pending.request.spec, pending.settings, self._cache
+        max_age = settings.driver.view_max_age
+        is_current = cache.age < (cache.max_age if max_age is None else max_age)
+        may_be_protected = (
+            pending.claimer.settings.protection.mode_of(spec) is not None
+            or spec.project_id in cache.reserving
+            # Of moves, and of hints, the standbys are read.
+            or spec.ignore_hosts
+            or spec.scheduler_hints
+        )
+        if not is_current or may_be_protected or pending.allocator or settings.attestation:
+            return False
+        pending.trace.driver = settings.driver
+        pending.begin_attempt()
+        return True
+
+    def begin(self, pending: PendingRequest) -> None:
+        """Let a prepared request join a round; its future gets the answer, by its deadline."""
+        with self._lock:
+            self._watched.add(pending)
+            begins, self._is_watching = not self._is_watching, True
+        pending.future.add_done_callback(lambda _: self._watched.discard(pending))
+        if begins:
+            self._begin(self._watch)
+        self.join(pending)
+
+    def _watch(self) -> None:
+        """Look after requests that nobody waits for, until all are answered."""
+        while True:
+            sleep(WATCH)
+            self.begin_round()
+            for pending in self._watched.copy():
+                if pending.deadline.passed():
+                    self._give_up(pending)
+            with self._lock:
+                if not self._watched:
+                    self._is_watching = False
+                    return
 
     def prepare(self, pending: PendingRequest) -> None:
         """Find all that a decision would have to wait for; then the request joins a round.
@@ -216,8 +264,12 @@ class SchedulingLoop:
             else:
                 self._fail(batch, error)
             return
-        decided = []
-        for pending in batch:
+        decided, began = [], monotonic()
+        for number, pending in enumerate(batch):
+            if monotonic() - began > SLICE:
+                with self._lock:
+                    self._waiting.extendleft(reversed(batch[number:]))
+                break
             # Green threads run only where others let them.
             sleep(0)
             try:
