@@ -29,8 +29,8 @@ class CpusNotOnline(DriverError):
         problem = "the host does not have" if may_be_off else "are not online"
         cure = "" if may_be_off else "bring them online, or "
         super().__init__(
-            f"option {option} names CPUs that {problem}: {shown(cpus)}; {cure}change it and "
-            "restart the agent"
+            f"option {option} names CPUs that {problem}: {shown(cpus)}; {cure}change the option"
+            " and restart the agent"
         )
         self.option = option
         self.cpus = cpus
@@ -103,14 +103,17 @@ def load(conf: Any) -> CpuSets:
     if PIN_SET in given:
         if len(given) > 1:
             others = " or ".join(option for option in given if option != PIN_SET)
-            why = f"cannot be combined with {others}, which came in its place; unset one of them"
+            why = f"cannot be combined with {others}, which replaced it; unset one of these options"
             raise _refused(PIN_SET, texts[PIN_SET], why)
         return CpuSets(given[PIN_SET], shared_option=PIN_SET)
     if shared and dedicated and shared & dedicated:
         both = f"{SHARED} = {texts[SHARED]!r} names CPUs {shown(shared & dedicated)} too"
         raise _refused(DEDICATED, texts[DEDICATED], f"{both}; a CPU can be in one set only")
     if given and conf.reserved_host_cpus:
-        why = f"cannot be combined with {' and '.join(given)}: the rest is the host's; unset it"
+        why = (
+            f"cannot be combined with {' and '.join(given)}: the remaining CPUs are reserved for"
+            " the host; unset this option"
+        )
         raise _refused("[DEFAULT] reserved_host_cpus", conf.reserved_host_cpus, why)
     power_managed = conf.libvirt.cpu_power_management
     return CpuSets(shared, dedicated, dedicated_may_be_off=power_managed)
@@ -127,7 +130,7 @@ def reserved_pages(conf: Any) -> dict[tuple[int, int], int]:
         try:
             place, pages = _reserve({name: str(text) for name, text in each.items()})
             if place in reserved:
-                raise ValueError("this size of this cell is there twice")
+                raise ValueError("the same size of the same cell is given twice")
         except ValueError as error:
             raise _refused("[DEFAULT] reserved_huge_pages", value, str(error)) from error
         reserved[place] = pages
@@ -177,7 +180,7 @@ def _cpus(option: str, text: str) -> frozenset[int]:
     except ValueError as error:
         raise _refused(option, text, str(error)) from error
     if not cpus:
-        raise _refused(option, text, "names no CPU; unset it to have no such set")
+        raise _refused(option, text, "names no CPU; unset the option to have no such set")
     return cpus
 
 

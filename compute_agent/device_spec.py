@@ -103,7 +103,7 @@ def _parsed(value: str) -> Sequence[DeviceSpec]:
     try:
         document = json.loads(value)
     except (ValueError, RecursionError) as error:
-        raise DeviceSpecError(value, f"it is no JSON: {error}") from error
+        raise DeviceSpecError(value, f"the value is not JSON: {error}") from error
     try:
         return [_spec(each) for each in (document if isinstance(document, list) else [document])]
     except ValueError as mistake:
@@ -112,17 +112,20 @@ def _parsed(value: str) -> Sequence[DeviceSpec]:
 
 def _spec(given: object) -> DeviceSpec:
     if not isinstance(given, dict):
-        raise ValueError(f"{json.dumps(given)} is no JSON object")
+        raise ValueError(f"{json.dumps(given)} is not a JSON object")
     # Taken for a tag, as Nova does, a misspelt address would offer all devices of the host.
     for key in given:
         if key not in _KEYS:
             raise ValueError(f"unknown key {json.dumps(key)} (known are {', '.join(_KEYS)})")
     address, devname = given.get("address"), given.get("devname")
     if address and devname:
-        raise ValueError("address and devname exclude each other")
+        raise ValueError("address and devname cannot be used together")
     _switch(given, "managed")
     if _switch(given, "one_time_use") == "true":
-        raise ValueError("one_time_use needs a memory of used devices, which Nova has in Placement")
+        raise ValueError(
+            "one_time_use needs a record of used devices, which Nova keeps in Placement: remove"
+            " this key"
+        )
     return DeviceSpec(
         vendor_id=_id(given, "vendor_id"),
         product_id=_id(given, "product_id"),
@@ -148,7 +151,7 @@ def _text(given: Mapping[str, object], key: str) -> str | None:
         return None
     text = given[key]
     if not isinstance(text, str) or not text.strip():
-        raise ValueError(f"{key} {json.dumps(text)} is no text with something in it")
+        raise ValueError(f"{key} {json.dumps(text)} is not a text, or is empty")
     return text.strip()
 
 
@@ -190,7 +193,10 @@ def _address(given: object) -> AddressPattern:
                 raise ValueError(f"unknown part {json.dumps(name)} of the address")
         texts = [_expression(name, given.get(name, ".*")) for name in _PARTS]
     else:
-        raise ValueError(f"address {json.dumps(given)} is neither a text nor an object with parts")
+        raise ValueError(
+            f"address {json.dumps(given)} is neither a text nor an object with the parts of an"
+            " address"
+        )
     return AddressPattern(tuple(re.compile(text, re.IGNORECASE) for text in texts))
 
 
@@ -224,7 +230,7 @@ def _plain_part(name: str, part: str) -> str:
 def _expression(name: str, text: object) -> str:
     """Return a regular expression after a check that it is one, a quick one, and of use."""
     if not isinstance(text, str):
-        raise ValueError(f"{name} {json.dumps(text)} of the address is no text")
+        raise ValueError(f"{name} {json.dumps(text)} of the address is not a text")
     what = f"{name} {json.dumps(text[:_MAX_PATTERN_LENGTH])} of the address"
     if len(text) > _MAX_PATTERN_LENGTH or len(_REPETITION.findall(text)) > _MAX_REPETITIONS:
         raise ValueError(
@@ -239,7 +245,7 @@ def _expression(name: str, text: object) -> str:
     try:
         pattern = re.compile(text, re.IGNORECASE)
     except (re.error, OverflowError) as error:
-        raise ValueError(f"{what} is no regular expression: {error}") from error
+        raise ValueError(f"{what} is not a regular expression: {error}") from error
     digits, greatest = _PARTS[name]
     if not any(pattern.fullmatch(f"{value:0{digits}x}") for value in range(greatest + 1)):
         raise ValueError(f"{what} matches none from {0:0{digits}x} to {greatest:x} as a whole")

@@ -83,7 +83,7 @@ class HostEndpoint:
         if not enabled:
             return self._change(caller, "disabled", service_operations.disable, host, reason)
         if reason is not None:
-            raise InvalidInput("reason: only a host that is being disabled has one")
+            raise InvalidInput("reason: only a host that is being disabled can have a reason")
         return self._change(caller, "enabled", service_operations.enable, host)
 
     @served
@@ -100,7 +100,7 @@ class HostEndpoint:
             begin = service_operations.begin_maintenance
             return self._change(caller, "put into maintenance", begin, host, reason)
         if reason is not None:
-            raise InvalidInput("reason: the end of maintenance has none")
+            raise InvalidInput("reason: the end of maintenance has no reason")
         end = service_operations.end_maintenance
         return self._change(caller, "taken out of maintenance", end, host)
 

@@ -64,7 +64,9 @@ def confirm(conf: cfg.ConfigOpts, database: Database, name: NodeName) -> str:
     """Return the uuid of a node from its file; raises IdentityError if another node has it."""
     known = _read_uuid(path(conf))
     if known is None:
-        raise IdentityError(f"{path(conf)} is gone: restart the agent to have it checked")
+        raise IdentityError(
+            f"{path(conf)} is gone: restart the agent, which checks the identity of this host again"
+        )
     for row in database.read(lambda each: compute_nodes.of_host_or_uuid(each, name.host, known)):
         if (row.host, row.hypervisor_hostname) != (name.host, name.node):
             raise IdentityError(

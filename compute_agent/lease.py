@@ -95,4 +95,4 @@ class Lease:
             LOG.info("Taking over lease %s for %g s at a time", self._name, self._seconds)
         else:
             agent = self._holder.partition(" ")[0]
-            LOG.info("Standing by: the agent of %s has lease %s", agent, self._name)
+            LOG.info("Standing by: the agent of %s holds lease %s", agent, self._name)

@@ -41,16 +41,18 @@ class AgentMetrics:
     """Counts audits and rows written; a collector for a registry."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._audits = Counter("berthmaster_audits", "Audits, failed ones too.", registry=registry)
+        self._audits = Counter(
+            "berthmaster_audits", "Audits, failed audits included.", registry=registry
+        )
         self._seconds = Histogram(
             "berthmaster_audit_seconds",
-            "Time of an audit, of all nodes or of some.",
+            "Duration of an audit, of all nodes or of some nodes.",
             registry=registry,
             buckets=BUCKETS,
         )
         self._failures = Counter(
             "berthmaster_audit_failures",
-            "Audits that failed, by what did not answer.",
+            "Audits that failed, by the service that did not answer.",
             ["cause"],
             registry=registry,
         )
@@ -111,12 +113,13 @@ class AgentMetrics:
         )
         yield GaugeMetricFamily(
             "berthmaster_standing_by",
-            "1 if another agent with the same work does it, and this one would take over.",
+            "1 if this agent stands by: another agent with the same task is at work, and this"
+            " agent would take over.",
             float(self._stands_by),
         )
         yield GaugeMetricFamily(
             "berthmaster_audit_age_seconds",
-            "Time since the end of the last successful audit; absent before the first.",
+            "Time since the end of the last successful audit; absent before the first audit.",
             None if self.audited_at is None else time.monotonic() - self.audited_at,
         )
         yield from self._collect_nodes(tuple(self._nodes.values()))
@@ -124,11 +127,12 @@ class AgentMetrics:
     def _collect_nodes(self, nodes: tuple[dict[str, float], ...]) -> Iterator[GaugeMetricFamily]:
         yield GaugeMetricFamily("berthmaster_nodes", "Nodes of this agent.", len(nodes))
         guests = sum(each["running_vms"] for each in nodes)
-        yield GaugeMetricFamily("berthmaster_guests", "Guests on these nodes.", guests)
+        yield GaugeMetricFamily("berthmaster_guests", "Guests on the nodes of this agent.", guests)
         for name, (total, used, ratio, unit) in RESOURCES.items():
             gauge = GaugeMetricFamily(
                 f"berthmaster_node_{name}",
-                "What these nodes have, use, and may allocate with their allocation ratios.",
+                "What the nodes of this agent have, use, and may allocate with their allocation"
+                " ratios.",
                 labels=["kind"],
             )
             gauge.add_metric(["total"], sum(each[total] * unit for each in nodes))
@@ -145,7 +149,7 @@ class AgentMetrics:
         # The check of the database reports that itself.
         if self.lacks_database or age <= MAX_MISSED * interval + AUDIT_TIMEOUT:
             return None
-        return f"the last audit ended {age:.0f} s ago, one is due every {interval} s"
+        return f"the last audit ended {age:.0f} s ago, an audit is due every {interval} s"
 
 
 class DriverMetrics:

@@ -213,6 +213,6 @@ def _read(row: Mapping[str, Any], name: str) -> Any:
         lambda text: kind(json.loads(text)),
         row[name],
         f"Column {name} of entry {row['id']} of the audit log",
-        "the entry is shown without it. It goes when the entry becomes too old",
+        "the entry is shown without this column, until it is old enough to be deleted",
     )
     return kind() if found is None else found

@@ -98,7 +98,7 @@ def translated(error: Exception) -> Exception:
     if isinstance(error, sa.exc.TimeoutError):
         return DatabaseUnavailable(
             "all connections of this process are in use: raise [database] max_pool_size, or send"
-            f" fewer requests at a time ({message_of(error)})"
+            f" fewer requests at the same time ({message_of(error)})"
         )
     number, cause = _number(error), getattr(error, "inner_exception", None) or error
     if number in _LOST or isinstance(error, exception.DBDeadlock):
@@ -112,7 +112,7 @@ def translated(error: Exception) -> Exception:
             f"the account of [database] connection lacks a right: {message_of(error)}"
         )
     if isinstance(error, exception.DBInvalidUnicodeParameter):
-        return DataRefused("a text has a lone half of a character (a surrogate of UTF-16)")
+        return DataRefused("a text contains half of a character (a lone surrogate of UTF-16)")
     if is_refusal(error):
         return DataRefused(message_of(error))
     # Errors that oslo.db has a class for are raised as they are.

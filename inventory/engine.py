@@ -79,8 +79,8 @@ class _Failures:
             if seconds > _CONFLICT_TIMEOUT:
                 attempts = counted(self.conflicts, "attempt")
                 return TransactionLost(
-                    f"others wrote the same rows at each of {attempts} in {seconds:.0f} s; try"
-                    f" again later ({message_of(found)})"
+                    f"other programs wrote the same rows in each of {attempts} in {seconds:.0f} s;"
+                    f" try again later ({message_of(found)})"
                 )
         elif isinstance(found, exception.DBConnectionError):
             self.losses += 1
@@ -259,7 +259,7 @@ def _url(conf: cfg.ConfigOpts) -> sa.URL:
         return sa.make_url(conf.database.connection)
     # Its message quotes a wrong port, which may be a part of the password.
     except (ValueError, sa.exc.ArgumentError):
-        raise _misconfigured(conf, "it cannot be read as a URL") from None
+        raise _misconfigured(conf, "the value cannot be read as a URL") from None
 
 
 def _misconfigured(conf: cfg.ConfigOpts, problem: str) -> DatabaseMisconfigured:

@@ -57,9 +57,9 @@ def checked_text(argument: str, text: str, may_be_empty: bool = False) -> str:
     if not found and not may_be_empty:
         raise Malformed(argument, "is empty")
     if len(found) > _LONGEST:
-        raise Malformed(argument, f"{len(found)} characters, at most {_LONGEST} are kept")
+        raise Malformed(argument, f"has {len(found)} characters, at most {_LONGEST} are allowed")
     if not found.isprintable():
-        raise Malformed(argument, "has characters that cannot be shown in a line")
+        raise Malformed(argument, "has characters that cannot be printed on one line")
     return found
 
 
@@ -71,7 +71,7 @@ def collated(name: str) -> str:
 
 def taken(kind: str, name: str, other: str) -> InUse:
     """Return the error for a name that is that of another object, or not distinguished from it."""
-    alike = "" if name == other else f", which is not told from {name!r}"
+    alike = "" if name == other else f", which counts as the same name as {name!r}"
     return InUse(f"there is {kind} {other!r} already{alike}; see '{kind.partition(' ')[2]} list'")
 
 
@@ -96,10 +96,15 @@ def nearest(name: str, known: Iterable[str], otherwise: str, likeness: float = 0
     return f"did you mean {alternatives(found)}?" if found else otherwise
 
 
-def alternatives(names: Sequence[str]) -> str:
+def alternatives(names: Iterable[str]) -> str:
     """Return names for one line: a, b or c."""
-    *others, last = names
-    return f"{', '.join(others)} or {last}" if others else last
+    return joined(names, "or")
+
+
+def joined(names: Iterable[str], conjunction: str = "and") -> str:
+    """Return names for one line, with a conjunction before the last one: a, b and c."""
+    *others, last = [*names] or [""]
+    return f"{', '.join(others)} {conjunction} {last}" if others else last
 
 
 def nearest_each(

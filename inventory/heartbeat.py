@@ -144,7 +144,9 @@ class Heartbeat:
         """Stop, and wait for the thread for timeout seconds at most."""
         self._thread.stop(timeout)
         if self._thread.is_alive():
-            LOG.warning("Heartbeat still waits for the database; stopping without it")
+            LOG.warning(
+                "The heartbeat still waits for the database; stopping without a last heartbeat"
+            )
 
     def _register(self) -> None:
         with self._registering:

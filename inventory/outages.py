@@ -59,7 +59,8 @@ def excuse(connection: sa.Connection, limit: float, interval: float) -> None:
     number = connection.execute(change).rowcount
     revisions.advance(connection, revisions.SERVICES)
     LOG.warning(
-        "No heartbeat was written since %s UTC; %s that were up then get time for the next one",
+        "No heartbeat was written since %s UTC; %s that were up at that time get time for their"
+        " next heartbeat",
         newest,
         counted(number, "service"),
     )

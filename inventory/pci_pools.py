@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from inventory.errors import joined
 from inventory.objects.numa import NUMACell
 from inventory.objects.pci_and_network import InstancePCIRequest, PciDevicePool
 
@@ -119,11 +120,13 @@ class PciPools:
         if cells:
             nodes = ", ".join(str(cell.id) for cell in cells)
             wanted += f" for NUMA cells {nodes} (policy {request.numa_policy or 'legacy'})"
-        rest = f"{found} left by the requests before it" if position else f"{found} free"
+        rest = (
+            f"{found} left by the other requests of this instance" if position else f"{found} free"
+        )
         if not position and not cells and asked and all(pool.total is not None for pool in asked):
             rest += f" of {sum(pool.total or 0 for pool in asked)}"
         if besides:
-            rest += f" besides {' or '.join(besides)}"
+            rest += f" besides {joined(besides, 'or')}"
         elif not asked:
             rest = "none reported"
         return " ".join(f"{wanted}, {rest}".split())
@@ -257,13 +260,11 @@ def _least(one: Any, other: Any) -> Any:
 
 def described(alternatives: Alternatives) -> str:
     """Return in words which devices a request accepts."""
-    return (
-        " or ".join(
-            " ".join(f"{name}={value}" for name, value in each.items()) or "any device"
-            for each in alternatives
-        )
-        or "no device"
+    texts = (
+        " ".join(f"{name}={value}" for name, value in each.items()) or "any device"
+        for each in alternatives
     )
+    return joined(texts, "or") or "no device"
 
 
 def _matches(pool: PciDevicePool, alternatives: Alternatives) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
-from inventory.errors import counted, some
+from inventory.errors import counted, joined, some
 from inventory.objects.amounts import NAMES, NOTHING, Amounts, amounts_facts, plus
 from inventory.objects.standby import DomainSums
 
@@ -54,7 +54,7 @@ class Promises:
 
     def holders(self, resource: int | None = None) -> str:
         """Return for what room is held: "standbys of domain a and reservation b of project c"."""
-        return " and ".join(what for what, _ in self.lines(resource))
+        return joined(what for what, _ in self.lines(resource))
 
     def facts(self) -> dict[str, Any]:
         """Return all of it as JSON has it."""

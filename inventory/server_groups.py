@@ -60,7 +60,8 @@ def rules_of(row: sa.Row[Any]) -> dict[str, Any]:
             lambda text: dict(json.loads(text or "{}")),
             row.rules,
             f"Column rules of server group {row.uuid}",
-            "the group counts as one without rules. Create another group, and delete this one",
+            "the group counts as a group without rules. Create another group, and delete this"
+            " group",
         )
         or {}
     )

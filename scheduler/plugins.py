@@ -117,7 +117,11 @@ def _driver(
     option, value = Option.of(conf, *named_by), conf[named_by[0]][named_by[1]]
     found = _find(NOVA_DRIVERS.get(value, value), _installed(DRIVERS), option, BaseDriver)
     if is_part and found.parts:
-        raise PluginError(option, value, "consists of other drivers itself, so it cannot be a part")
+        raise PluginError(
+            option,
+            value,
+            "consists of other drivers itself, so it cannot be one of the drivers of multi",
+        )
     parts = {
         attribute: _driver(conf, plan, (group, name), is_part=True)
         for attribute, group, name in found.parts

@@ -138,7 +138,7 @@ class RequestLog:
         elif trace.outcome == REFUSED and trace.decision:
             LOG.info("No valid host for %s: %s", _subject(trace), _reason(trace.decision))
         elif trace.outcome == NOTHING:
-            LOG.info("Selected nothing for %s: the driver wants no hosts", _subject(trace))
+            LOG.info("Selected no hosts for %s: the driver chose none", _subject(trace))
         elif trace.outcome == REPEATED:
             hosts = [selections[0].service_host for selections in trace.answer]
             text = "Selected %s for %s: the same request was answered before"
@@ -164,7 +164,8 @@ class RequestLog:
         LOG.warning("%s", warning)
         if len(self._logged) == MAX_WARNINGS:
             LOG.warning(
-                "Plug-ins gave %s different warnings: further ones are not logged for up to %g s",
+                "Plug-ins gave %s different warnings: further warnings are not logged for up to"
+                " %g s",
                 MAX_WARNINGS,
                 PERIOD,
             )
@@ -187,7 +188,7 @@ def _first(hosts: Sequence[str]) -> str:
 def _reason(decision: Decision) -> str:
     shortage = decision.shortage
     if not decision.hosts or shortage is None:
-        return "no compute node has reported yet; is berthmaster-agent running on the hosts?"
+        return "no compute node has reported yet; check that berthmaster-agent runs on the hosts"
     hosts = counted(decision.hosts, "host")
     steps = " ".join(map(str, shortage.steps)) or "none of them usable"
     return f"instance {shortage.index + 1} found none of {hosts}: {steps}"

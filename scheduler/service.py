@@ -90,8 +90,8 @@ def _check_claims(conf: cfg.ConfigOpts, database: Database) -> None:
         LOG.info("Claims are allocated in Placement, as section [placement] says")
     elif not conf.claims.alternates:
         LOG.warning(
-            "[claims] alternates is off: nothing is claimed on alternates, so that instances whose"
-            " builds are tried again may take more than a host has"
+            "[claims] alternates is off: no resources are claimed on alternates, so that"
+            " instances whose builds are repeated may take more than a host has"
         )
     binary, first, what = services.COMPUTE[0], heartbeat.COUNTING_CLAIMS, "claims"
     if conf.failover.protect != NONE or database.read(standby_rows.lacking)["protected"]:
@@ -255,7 +255,7 @@ class SchedulerService(oslo_service.ServiceBase):  # type: ignore[misc]  # oslo 
         if not self._started or self._stopped.is_set():
             self._stopped.set()
             return
-        LOG.info("Stopping: no new requests are received, those in flight are answered")
+        LOG.info("Stopping: no new requests are received, requests in flight are answered")
         self._notifier.stopping()
         # Side by side: an idle server may need seconds to notice.
         pushes = Thread(target=self._push_server.drain, name="pushes")

@@ -108,7 +108,7 @@ def _entries(response: http.client.HTTPResponse, deadline: float) -> list[Any]:
     try:
         answer = json.loads(bytes(body))
     except (ValueError, RecursionError) as error:
-        raise AttestationError(f"answers no JSON: {error}") from error
+        raise AttestationError(f"answers with something that is not JSON: {error}") from error
     entries = answer.get("hosts") if isinstance(answer, dict) else None
     if not isinstance(entries, list):
         raise AttestationError("answers without a list of hosts")
@@ -207,8 +207,8 @@ def load(conf: cfg.ConfigOpts) -> Attestation | None:
         return None
     if options.attestation_insecure_ssl:
         LOG.warning(
-            "[%s] attestation_insecure_ssl: any server that answers for %s decides which nodes are"
-            " trusted",
+            "[%s] attestation_insecure_ssl is on: any server that answers for %s decides which"
+            " nodes are trusted",
             _GROUP,
             options.attestation_server,
         )

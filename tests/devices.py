@@ -49,7 +49,7 @@ WORKED_CASES = [
     (
         [a_pool(2)],
         [wanted(2), wanted(1, _PRODUCT)],
-        "needs 1 of product_id=1520, 0 left by the requests before it",
+        "needs 1 of product_id=1520, 0 left by the other requests of this instance",
     ),
     ([a_pool(1), a_pool(1)], [wanted(2)], None),
     ([a_pool(**_PF)], [wanted(1)], "needs 1 of vendor_id=8086, 0 free besides dev_type=type-PF"),

@@ -101,7 +101,11 @@ def _full_name(conf: cfg.ConfigOpts, name: str) -> str:
             return full
     if short == name:
         raise _refused(conf, name, "there is no such monitor")
-    LOG.warning("Monitor %s of [DEFAULT] compute_monitors is one of Nova's: it is left out", name)
+    LOG.warning(
+        "Monitor %s of [DEFAULT] compute_monitors is a monitor of Nova, which cannot be used"
+        " here: it is left out",
+        name,
+    )
     return ""
 
 
@@ -113,7 +117,7 @@ def _first_of_each(names: Iterable[str]) -> list[str]:
         if earlier != name:
             LOG.warning(
                 "Monitor %s is not used: [DEFAULT] compute_monitors names %s first, and only one"
-                " monitor of a kind can measure",
+                " monitor of each kind can be used",
                 name,
                 earlier,
             )

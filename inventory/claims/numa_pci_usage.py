@@ -76,7 +76,7 @@ def _of_node(
         work,
         texts.get(name) or "",
         f"Column {name} of the compute node with the claim of instance {claims[0].instance_uuid}",
-        "it stays as it is, until the agent of the node writes it again",
+        "the column stays as it is until the agent of the node writes it again",
     )
 
 
@@ -85,8 +85,8 @@ def _read(work: Callable[[str], T], claim: Any, text: str, what: str) -> T | Non
         work,
         text,
         f"The {what} of the claim of instance {claim.instance_uuid}",
-        "its other resources count, and these do not. Migrate the instance once, or delete its"
-        " claim with 'claim release' if it is not there",
+        "the other resources of the claim count, but these do not. Migrate the instance once, or"
+        " release the claim with 'claim release' if the instance does not exist",
     )
 
 

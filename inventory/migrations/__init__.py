@@ -71,8 +71,8 @@ class Schema(NamedTuple):
         oldest = self.oldest_code or self.revision
         if code < oldest:
             return (
-                f"{found} and works with releases of {oldest} and later, this release is of {code}:"
-                " install a later release on this machine"
+                f"{found} and works with releases of schema {oldest} and later, but this release"
+                f" has schema {code}: install a later release on this machine"
             )
         return ""
 

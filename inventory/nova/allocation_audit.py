@@ -18,7 +18,7 @@ MEMORY = "MEMORY_MB"
 _BANDWIDTH = ("NET_BW_EGR_KILOBIT_PER_SEC", "NET_BW_IGR_KILOBIT_PER_SEC")
 AUDITED = frozenset((*CPUS, MEMORY, "DISK_GB", "VGPU", "MEM_ENCRYPTION_CONTEXT", *_BANDWIDTH))
 _REMOVE = "nova-manage placement audit --delete"
-_CAUTION = ", while nothing is built there or moved there"
+_CAUTION = ", while no instance is being built or moved there"
 
 
 class Kind(StrEnum):
@@ -220,7 +220,7 @@ def _left_over(
                 consumer_uuid=consumer.uuid,
                 provider_uuid=provider,
                 text=f"{consumer.what} {consumer.uuid} has an allocation on"
-                f" {nodes.get(root, root)} without being there",
+                f" {nodes.get(root, root)} but is not on this node",
                 under_way=consumer.under_way,
                 command=_removal(consumer.uuid, provider, resources),
             )

@@ -61,10 +61,10 @@ class NovaDatabase:
         # Without the error's text, which quotes the URL and so its password.
         except (ImportError, sa.exc.NoSuchModuleError) as error:
             raise NovaDatabaseUnavailable(
-                name, f"its URL names a missing driver: {error}"
+                name, f"the URL names a driver that is not installed: {error}"
             ) from None
         except (sa.exc.ArgumentError, ValueError):
-            raise NovaDatabaseUnavailable(name, "its URL cannot be read") from None
+            raise NovaDatabaseUnavailable(name, "the URL cannot be read") from None
         if self._engine.dialect.name != "sqlite":
             sa.event.listen(self._engine, "connect", _refuse_writes)
 
@@ -77,7 +77,10 @@ class NovaDatabase:
             with self._engine.connect() as connection, connection.begin():
                 return work(connection)
         except sa.exc.NoSuchTableError as error:
-            reason = f"there is no table {error}: it is not the database of a Nova that we know"
+            reason = (
+                f"there is no table {error}: this is not a database of a Nova release that"
+                " Berthmaster knows"
+            )
             raise NovaDatabaseUnavailable(self.name, reason) from error
         except sa.exc.DBAPIError as error:
             reason = " ".join(str(error.orig).split())

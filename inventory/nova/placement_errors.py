@@ -62,7 +62,11 @@ class PlacementConflict(PlacementError):
     """
 
     def __init__(self, request: str, reason: str, is_concurrent: bool) -> None:
-        cure = "read it again and repeat" if is_concurrent else "choose another host"
+        cure = (
+            "read the allocations again and repeat the request"
+            if is_concurrent
+            else "choose another host"
+        )
         super().__init__(f"Placement has a conflict: {request}: {reason}", cure)
         self.is_concurrent = is_concurrent
 
@@ -75,7 +79,7 @@ class PlacementRefused(PlacementError):
 
     def __init__(self, request: str, reason: str, status: int) -> None:
         text = f"Placement refused {request} (HTTP {status}): {reason}"
-        super().__init__(text, "look at what it names, and at the log of Placement")
+        super().__init__(text, "check what the reason names, and the log of Placement")
         self.status = status
 
 
@@ -104,7 +108,7 @@ def error_of(request: str, is_fixed: bool, response: Any) -> PlacementError:
 def _cure(status: int, nothing_there: bool) -> str | None:
     """Return what to do about an answer that says nothing about the request, else None."""
     if status == 401:
-        return "the account of section [placement] is not known there: check it"
+        return "Placement does not know the account of section [placement]: check the section"
     if status == 403:
         return (
             "the account of section [placement] lacks the role that Placement's policy asks for:"
@@ -114,8 +118,8 @@ def _cure(status: int, nothing_there: bool) -> str | None:
         return "this release of Placement is too old: upgrade it"
     if status < 400 or (status == 404 and nothing_there):
         return (
-            "this is not where Placement is: check [placement] endpoint_override, or Placement's"
-            " endpoint in the service catalog"
+            "the answer is not from Placement: check [placement] endpoint_override, or the"
+            " endpoint of Placement in the service catalog"
         )
     if status == 429 or status >= 500:
         return "see the log of Placement, or of the web server or proxy before it"

@@ -85,7 +85,8 @@ class PlacementSession:
             raise PlacementUnavailable(
                 f"GET {self._url(path)}",
                 "the answer is not one of Placement's",
-                "check [placement] endpoint_override, or its endpoint in the service catalog",
+                "check [placement] endpoint_override, or the endpoint of Placement in the service"
+                " catalog",
             ) from None
 
     def request(
@@ -131,7 +132,7 @@ class PlacementSession:
         if endpoint is None:
             raise PlacementUnavailable(
                 "no endpoint",
-                "neither section [placement] nor the service catalog has one",
+                "neither section [placement] nor the service catalog has an endpoint of Placement",
                 "set [placement] endpoint_override, or check region_name and valid_interfaces",
             )
         return without_account(endpoint.rstrip("/") + path)

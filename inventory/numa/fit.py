@@ -110,7 +110,7 @@ def fitted(
 def refusal(host: HostResources, needs: GuestRequest) -> str | None:
     """Return in one line, with figures, why a guest does not fit, None if it does."""
     if _lacks_threads(host, needs):
-        return "needs cores with several threads, the host's have one each"
+        return "needs cores with several threads, but each core of the host has only one"
     if fits(host, needs):
         return None
     guests, cells = needs.cells, host.cells
@@ -129,7 +129,9 @@ def refusal(host: HostResources, needs: GuestRequest) -> str | None:
         return f"the host's {len(cells)} NUMA cells have room for some cells, but not for all"
     lack = _lack_together(host, needs, [cells[position] for position in way])
     if lack is None:
-        return f"finds no place on those of the host's {len(cells)} NUMA cells that were tried"
+        return (
+            f"finds no place in any of the tried combinations of the host's {len(cells)} NUMA cells"
+        )
     return f"{lack}, nor is there a better choice of NUMA cells"
 
 

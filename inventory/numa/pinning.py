@@ -80,7 +80,7 @@ def shortage(free: FreeCpus, guest: InstanceNUMACell, reserved: int) -> str | No
     if policy == ISOLATE:
         if not guest.pcpuset:
             # So do compute hosts.
-            return "needs cores of its own without pinning a CPU, which is refused everywhere"
+            return "needs cores of its own but pins no CPU, which every host refuses"
         return _shortage_of_cores(free, wanted)
     return None
 
@@ -105,7 +105,7 @@ def with_siblings(cell: NUMACell, cpus: Iterable[int]) -> set[int]:
 
 def _shortage_of_threads(free: FreeCpus, wanted: int) -> str | None:
     if not free.cell.has_threads:
-        return "needs cores with several threads, the host's have one each"
+        return "needs cores with several threads, but each core of the host has only one"
     most = free.in_equal_parts
     # Compute hosts want threads for a cell of a mixed guest that pins nothing, too.
     if max(wanted, 1) <= most:

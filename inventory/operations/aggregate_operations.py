@@ -22,6 +22,7 @@ from inventory.errors import (
     checked_text,
     collated,
     counted,
+    joined,
     nearest,
     nearest_each,
     some,
@@ -215,7 +216,7 @@ def _existing(connection: sa.Connection, hosts: Iterable[str]) -> list[str]:
     unknown += [row.host for row in rows if row.id not in names]
     if unknown:
         known = (each.host for each in services.all_live(connection, services.COMPUTE[0], ["host"]))
-        there = "'service list' shows those that there are"
+        there = "'service list' shows the registered services"
         texts, hint = nearest_each("host", unknown, known, there)
         raise NotFound(
             f"there is no compute service on {texts}: start berthmaster-agent there first; {hint}"
@@ -283,8 +284,8 @@ def _in_several_zones(host: str, records: Iterable[AggregateRecord]) -> InUse:
         if host in each.hosts and each.zones
     ]
     return InUse(
-        f"host {host} would be in several availability zones, {' and '.join(ways)}, and may be in"
-        " one only: remove it from one of these aggregates first"
+        f"host {host} would be in several availability zones, {joined(ways)}, but can be in"
+        " one only: remove the host from one of these aggregates first"
     )
 
 
@@ -310,7 +311,10 @@ def _check_empty(connection: sa.Connection, moving: Mapping[str, str]) -> None:
 # The rule of Nova.
 _KEY = re.compile(r"[a-zA-Z0-9_:. -]+")
 # ZONE:HOST requests a host.
-_NOT_IN_ZONES = {",": "a host is in one zone only", ":": "zones have no colon in their names"}
+_NOT_IN_ZONES = {
+    ",": "a host can be in one zone only",
+    ":": "the name of a zone cannot contain a colon",
+}
 
 
 def checked(properties: Mapping[str, str]) -> dict[str, str]:

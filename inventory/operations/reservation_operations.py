@@ -133,7 +133,10 @@ def _following(
     sizes = {each.uuid: each.size for each in ending}
     for uuid, claim in found.items():
         if uuid not in sizes or not covers(sizes[uuid], amounts_of(claim)):
-            reason = "a place that is to be handed over is taken or has another end"
+            reason = (
+                "a place that is to be handed over was taken meanwhile, or its reservation has"
+                " another end now"
+            )
             raise ClaimLost({claim.node_id}, reason, HOST)
     return found
 
@@ -169,7 +172,8 @@ def _check_next(connection: sa.Connection, row: sa.Row[Any], ends_at: datetime) 
     if (first := connection.execute(query).first()) is not None:
         raise InUse(
             f"places of reservation {row.name} go to reservation {first.name} at"
-            f" {first.starts_at}: extend it until then at most, or delete that one first"
+            f" {first.starts_at}: extend it until then at most, or delete reservation {first.name}"
+            " first"
         )
 
 

@@ -89,11 +89,11 @@ def add_instances(
             raise InUse(f"instance {uuid} is in server group {row.name} already")
         if uuid not in places:
             raise NotFound(
-                f"there is no instance {uuid!r}: no agent has seen it and nothing is claimed for it"
+                f"there is no instance {uuid!r}: no agent has seen it, and it has no claim"
             )
     for other in server_groups.memberships(connection, uuids).values():
         where = f"instance {other.instance_uuid} is in server group {other.group_name}"
-        raise InUse(f"{where}: it can be in one only")
+        raise InUse(f"{where}: an instance can be in one server group only")
     if not force:
         _check_policy(row, {uuid: places[uuid] for uuid in uuids}, places)
     rows = [{"group_id": row.id, "instance_uuid": uuid} for uuid in uuids]
@@ -179,8 +179,8 @@ def _check_policy(
     broken = group_locks.broken(GroupRule(row.uuid, (), most), others, chosen)
     if broken:
         raise InUse(
-            f"server group {row.name} would break its policy {row.policy} on {some(broken)}:"
-            " move instances first, or add them all the same with --force"
+            f"server group {row.name} would break its policy {row.policy} on {some(broken)}: move"
+            " instances first, or add the instances nevertheless with --force"
         )
 
 
@@ -205,8 +205,8 @@ def _delete(connection: sa.Connection, row: sa.Row[Any], force: bool) -> None:
         hosts = {host for found in places.values() for host in found}
         raise InUse(
             f"server group {row.name} has {counted(len(places), 'member')}, on {some(hosts)}:"
-            f" delete {'it' if len(places) == 1 else 'them'} first, or let nothing keep them"
-            " together or apart any more with --force"
+            f" delete {'it' if len(places) == 1 else 'them'} first, or delete the group"
+            " nevertheless with --force: its policy then no longer applies to them"
         )
     of_it = server_group_members.c.group_id == row.id
     connection.execute(sa.delete(server_group_members).where(of_it))
@@ -235,7 +235,10 @@ def _find(rows: Sequence[sa.Row[Any]], text: str) -> sa.Row[Any]:
         raise NotFound(f"there is no server group {text!r}; {hint}")
     if len(found) > 1:
         several = ", ".join(row.uuid for row in found)
-        raise Malformed("server group", f"{text!r} are several: {several}; say which by its uuid")
+        raise Malformed(
+            "server group",
+            f"{text!r} is the name of several server groups: {several}; name one by its uuid",
+        )
     return found[0]
 
 

@@ -88,7 +88,8 @@ def disable(
     if reason.casefold().startswith(services.AUTOMATIC.casefold()):
         raise Malformed(
             "reason",
-            f"{services.AUTOMATIC!r} is the beginning of reasons of agents: begin yours otherwise",
+            f"{services.AUTOMATIC!r} begins the reasons that agents write: choose a reason that"
+            " begins with other words",
         )
     rows = _compute_services(connection, hosts, binary)
     values = {"disabled": True, "disabled_reason": reason or None}
@@ -205,7 +206,8 @@ def _compute_services(
     if binary != services.COMPUTE[0]:
         raise Malformed(
             "binary",
-            f"{binary} has no such switch, only {services.COMPUTE[0]} has: stop {binary} instead",
+            f"{binary} cannot be disabled or forced down, only {services.COMPUTE[0]} can: stop"
+            f" {binary} instead",
         )
     return rows
 
@@ -215,11 +217,17 @@ def _still_off(before: sa.Row[Any], after: sa.Row[Any]) -> str:
     if after.maintenance is not None:
         return "still in maintenance, which ends with 'host maintenance off'"
     if mirrored.is_of_nova(before):
-        return "what Nova says of it counts again at the next audit of the agent that reads Nova"
+        return (
+            "the state of the host in Nova counts again at the next audit of the agent that reads"
+            " Nova"
+        )
     if not services.is_automatic(before):
         return ""
     agent = before.disabled_reason.removeprefix(services.AUTOMATIC)
-    return f"its own agent had disabled it ({agent}), and does so again when its next audit fails"
+    return (
+        f"the agent of the host had disabled it ({agent}), and will do so again if its next audit"
+        " fails"
+    )
 
 
 def _switches(row: sa.Row[Any], note: str = "") -> Switches:

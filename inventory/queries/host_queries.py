@@ -226,8 +226,8 @@ def show(
     if not found:
         raise NotFound(f"host {rows[0].host} has no node {node!r}; it has {some(names)}")
     if len(found) > 1:
-        several = f"host {found[0].host} has several, {some(names)}"
-        raise Malformed("node", f"{several}: say which with --node")
+        several = f"host {found[0].host} has several nodes, {some(names)}"
+        raise Malformed("node", f"{several}: choose one with --node")
     # Plain keys, since YAML writes none of SQLAlchemy's names.
     shown = {str(name): value for name, value in found[0]._mapping.items()}
     shown |= {name: decoded(shown[name]) for name in _DOCUMENTS}

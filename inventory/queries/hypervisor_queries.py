@@ -133,7 +133,10 @@ def find(connection: sa.Connection, name: str) -> sa.Row[Any]:
     if len(found) > 1:
         ids = ", ".join(f"{node.hypervisor_hostname} ({node.id})" for node in found[:10])
         more = ", ..." if len(found) > 10 else ""
-        raise Malformed("hypervisor", f"{name!r} are several: {ids}{more}; say which by its id")
+        raise Malformed(
+            "hypervisor",
+            f"{name!r} is the name of several hypervisors: {ids}{more}; name one by its id",
+        )
     return found[0]
 
 

@@ -187,8 +187,8 @@ def _ambiguous(what: str, text: str, hosts: Mapping[str, Iterable[str]]) -> Malf
     more = f" and {len(shown) - _LISTED} more" if len(shown) > _LISTED else ""
     return Malformed(
         "instance",
-        f"{len(shown)} instances have {what} {text!r}: {'; '.join(shown[:_LISTED])}{more}; say"
-        " which by its uuid",
+        f"{len(shown)} instances have {what} {text!r}: {'; '.join(shown[:_LISTED])}{more}; name"
+        " one of them by its uuid",
     )
 
 
@@ -198,8 +198,8 @@ def _unknown(connection: sa.Connection, text: str) -> NotFound:
     )
     if connection.scalar(of_it.limit(1)) is not None:
         return NotFound(
-            f"instance {text!r} is on no host and has no claim; 'berthmaster explain {text}' has"
-            " the decision about it"
+            f"instance {text!r} is on no host and has no claim; 'berthmaster explain {text}' shows"
+            " the decision about the instance"
         )
     known = name_queries.names(connection, "instances")
     hint = _similar(text, known, "see 'instance list'")

@@ -70,7 +70,7 @@ def state_at(
 
     if not 0 <= index < len(uuids):
         many = counted(len(uuids), "instance")
-        raise ValueError(f"the request has {many}, there is no number {index}")
+        raise ValueError(f"the request has {many}: there is no instance number {index}")
     decision = decide(len(uuids))
     failure = decision.shortage
     if failure and index > failure.index:

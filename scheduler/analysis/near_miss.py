@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from inventory.errors import counted
+from inventory.errors import counted, joined
 from inventory.fits import whole_gb
 from scheduler.analysis.diagnosis import Rejection, host_name
 from scheduler.decision.plugin_calls import applies, mask_of
@@ -201,12 +201,12 @@ def _less(spec: RequestSpec, lacks: Mapping[str, int]) -> RequestSpec | None:
 
 def _sentence(host: str, lacks: Mapping[str, int], smaller: bool, freed: bool) -> str:
     """Return what would have helped, as "1 vCPU less, or 1 vCPU more free on c12"."""
-    less = " and ".join(_amount(name, amount, whole=True) for name, amount in lacks.items())
+    less = joined(_amount(name, amount, whole=True) for name, amount in lacks.items())
     more = [_amount(name, lacks[name]) for name in lacks if name not in _COUNTED]
     fewer = [_amount(name, lacks[name]) for name in lacks if name in _COUNTED]
-    parts = [f"{' and '.join(more)} more free"] if more else []
-    parts += [f"{' and '.join(fewer)} fewer"] if fewer else []
-    free = f"{' and '.join(parts)} on {host}"
+    parts = [f"{joined(more)} more free"] if more else []
+    parts += [f"{joined(fewer)} fewer"] if fewer else []
+    free = f"{joined(parts)} on {host}"
     if not smaller:
         return free
     return f"{less} less, or {free}" if freed else f"{less} less, for {host}"

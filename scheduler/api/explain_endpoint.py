@@ -74,7 +74,7 @@ class ExplainEndpoint:
     def _slot(self) -> Iterator[None]:
         """Refuse a call above the limit: one that waits would take the place of a request."""
         if not self._slots.acquire(blocking=False):
-            raise ServiceUnavailable("Too many explanations at the same time. Try again.")
+            raise ServiceUnavailable("Too many explanations at the same time. Try again later.")
         try:
             yield
         finally:

@@ -135,14 +135,14 @@ class Allocator:
         if offered is not None:
             return offered
         LOG.info(
-            "Passing over hosts without room in Placement, which the host cache has: nodes %s;"
+            "Passing over hosts that have room in the host cache but not in Placement: nodes %s;"
             " 'berthmaster nova check' compares allocations with instances",
             ", ".join(sorted(asked.refused)),
         )
         if asked.offered is None and len(asked.refused) >= MAX_REFUSED:
             self._ask_first(asked, left)
         raise ClaimLost(
-            (), "Placement has no room on a host where the host cache has some", PLACEMENT
+            (), "Placement has no room on a host where the host cache has room", PLACEMENT
         )
 
     def allocate(
@@ -169,7 +169,7 @@ class Allocator:
                 self._unless_away(asked, partial(self._in_time, [post], left, True))
                 return
             except PlacementRefused as error:
-                LOG.info("The chosen hosts are decided on again: %s", error)
+                LOG.info("Hosts are chosen again: %s", error)
                 asked.ask_again()
                 raise ClaimLost((), str(error), PLACEMENT) from None
             except PlacementConflict as conflict:
@@ -231,7 +231,7 @@ class Allocator:
         try:
             return self._in_time(questions, left)
         except PlacementRefused as error:
-            LOG.error("Placement does not take what a request asks: %s", error)
+            LOG.error("Placement does not accept what a request asks for: %s", error)
             raise NoValidHost(UNKNOWN_TO_PLACEMENT) from None
 
     def _still_missing(
@@ -280,7 +280,7 @@ class Allocator:
                 raise PlacementUnavailable(
                     "the request",
                     "no answer before the deadline of its caller",
-                    "see how busy Placement is, and option [placement] timeout",
+                    "check the load of Placement, and option [placement] timeout",
                     may_be_done=writes,
                 ) from None
         return found

@@ -36,7 +36,9 @@ T = TypeVar("T")
 TIMES = 20
 MODES = (NONE, PREFERRED, REQUIRED)
 # Tenants may read it.
-UNPROTECTED = "The instance has to be protected, which this scheduler is not configured for."
+UNPROTECTED = (
+    "The instance has to be protected, but this scheduler is not configured to protect instances."
+)
 # Returns where a candidate is, with the limits and columns by which it was chosen.
 Where = Callable[[Candidate], Mapping[str, Any]]
 
@@ -257,12 +259,15 @@ def log_moved(decision: Decision) -> None:
         member, host = each.before.member, each.before.host
         if each.after.host is None:
             text = (
-                "Gave up the standby of instance %s on %s for an instance that keeps apart;"
-                " the keeper looks for another one"
+                "Gave up the standby of instance %s on %s for another instance that has to be"
+                " apart from it; the keeper looks for another standby"
             )
             LOG.warning(text, member, host)
         else:
-            text = "Moved the standby of instance %s from %s to %s for an instance that keeps apart"
+            text = (
+                "Moved the standby of instance %s from %s to %s for another instance that has to"
+                " be apart from it"
+            )
             LOG.info(text, member, host, each.after.host.host)
 
 
@@ -322,6 +327,6 @@ def of_stored_request(uuid: str, text: str, work: Callable[[RequestSpec], T | No
         lambda text: work(request_from_text(text)),
         text,
         f"The stored request of the standby of instance or place {uuid}",
-        "the standby stays as it is and is not found anew. Migrate the instance once, which stores"
-        " its request again; delete and create the reservation of a place",
+        "the standby stays where it is and is not replaced. Migrate the instance once, which"
+        " stores its request again; for a place, delete the reservation and create it again",
     )

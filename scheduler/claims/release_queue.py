@@ -103,7 +103,8 @@ class ReleaseQueue:
             is_full = self._number() >= MAX_WAITING
             if is_full and not self._is_full:
                 LOG.warning(
-                    "Claims of deleted instances stay until their leases end: too many wait"
+                    "Claims of deleted instances stay until their leases end: too many releases"
+                    " are waiting"
                 )
             self._is_full = is_full
             if is_full:
@@ -190,8 +191,8 @@ class ReleaseQueue:
         if lasting and not self._is_retrying:
             self._is_retrying = True
             LOG.warning(
-                "Claims of deleted instances, such as %s, stay for now; releasing them is tried"
-                " again until their leases end: %s",
+                "Claims of deleted instances, such as %s, stay for now; the release is tried"
+                " again until the leases end: %s",
                 lasting[0].uuid,
                 problem,
             )

@@ -155,7 +155,7 @@ def _of_flavor(spec: RequestSpec) -> defaultdict[str, _Group]:
 def _amount(key: str, text: str) -> int:
     amount = resource_amount(text)
     if amount is None:
-        raise _malformed(key, text, "no number of 0 or more")
+        raise _malformed(key, text, "not a whole number of 0 or more")
     return amount
 
 

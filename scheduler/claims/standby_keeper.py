@@ -176,7 +176,9 @@ class StandbyKeeper:
             claimer.settle_standbys(made, ending)
             return len(made) + len(ending)
         except ClaimLost as error:
-            LOG.debug("Standbys were not written, the next look repeats them: %s", error)
+            LOG.debug(
+                "Standbys were not written; the keeper tries again at its next look: %s", error
+            )
         if len(made) + len(ending) == 1:
             return 0
         return sum(self._settle(claimer, [each], []) for each in made) + sum(

@@ -52,7 +52,10 @@ class StandbyKeeperThread:
         if self._thread.ident:
             self._thread.join(STOP_TIMEOUT)
         if self._is_ours:
-            text = "Another scheduler keeps standbys later than it could: %s"
+            text = (
+                "This scheduler could not give up its lease for keeping standbys, so another"
+                " scheduler takes over later: %s"
+            )
             self._state.attempt(
                 lambda: leases.release(self._database, LEASE_NAME, self._owner), text
             )

@@ -41,8 +41,8 @@ def silent_broker(timeout: float) -> ServiceUnavailable:
 
 def _silent(fact: str) -> NoAnswer:
     return NoAnswer(
-        f"{fact}: is berthmaster-agent running there, on the same transport_url and"
-        " control_exchange?"
+        f"{fact}: check that berthmaster-agent runs there, with the same transport_url and"
+        " control_exchange"
     )
 
 
@@ -106,13 +106,14 @@ class AgentClient:
             self._unanswered.remove(agent)
             if error.exc_type == "NoSuchMethod":
                 raise ServiceUnavailable(
-                    f"An agent of an older release answered, which has no {method}."
+                    f"An agent of an older release answered, which does not know {method}. Upgrade"
+                    " the agent."
                 ) from None
             raise from_remote(error) from None
         except oslo_messaging.MessagingTimeout as error:
             raise _silent(f"The agent {agent!r} has not answered within {timeout:g} s") from error
         except oslo_messaging.MessageUndeliverable as error:
-            raise _silent(f"The agent {agent!r} is not there") from error
+            raise _silent(f"The agent {agent!r} is not connected to the message broker") from error
         except oslo_messaging.MessagingException as error:
             raise ServiceUnavailable(f"The message broker failed: {error}") from error
 

@@ -162,10 +162,11 @@ class Conductor:
             problem = f"Request {context.request_id} is not answered in attempt {attempt}"
             if left <= 0:
                 raise ServiceUnavailable(
-                    f"{problem}, the last before the deadline of {policy.deadline:g} s; it may be"
-                    f" repeated with the same instance uuids. The last failure: {last.reason}"
+                    f"{problem}, the last before the deadline of {policy.deadline:g} s; the"
+                    " request may be repeated with the same instance uuids. The last failure:"
+                    f" {last.reason}"
                 ) from last
-            LOG.info("%s, repeating it in %.1f s: %s", problem, pause, last.reason)
+            LOG.info("%s, repeating the request in %.1f s: %s", problem, pause, last.reason)
             self._sleep(pause)
 
 

@@ -123,8 +123,8 @@ class SchedulerClient:
         if not self._probed:
             return silent_broker(timeout)
         return NoAnswer(
-            f"No scheduler answered within {timeout:g} s: is berthmaster-scheduler running,"
-            " on the same transport_url and control_exchange?"
+            f"No scheduler answered within {timeout:g} s: check that berthmaster-scheduler runs,"
+            " with the same transport_url and control_exchange"
         )
 
     def close(self) -> None:
@@ -153,7 +153,8 @@ class SchedulerClient:
         except oslo_messaging.RemoteError as error:
             if error.exc_type in ("UnsupportedVersion", "NoSuchMethod"):
                 raise ServiceUnavailable(
-                    f"A scheduler of an older release answered, which has no {method}."
+                    f"A scheduler of an older release answered, which does not know {method}."
+                    " Upgrade the scheduler."
                 ) from None
             raise from_remote(error) from None
         except oslo_messaging.MessagingTimeout as error:
@@ -174,6 +175,6 @@ def _version(conf: cfg.ConfigOpts) -> Version:
         where = loading.source(conf, "upgrade_levels", "scheduler")
         raise ConfigError(
             f"option [upgrade_levels] scheduler = {conf.upgrade_levels.scheduler} in {where}: no"
-            f" request can be sent in that version; {major}.{minor} is the oldest that can"
+            f" request can be sent in this version; the oldest possible version is {major}.{minor}"
         )
     return version

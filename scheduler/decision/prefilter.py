@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from inventory.errors import alternatives, joined
 from inventory.objects.aggregate import Aggregate
 from scheduler.decision.types import Step
 from scheduler.hosts.columns import Mask
@@ -69,8 +70,8 @@ def why_not(hosts: HostTable, spec: RequestSpec, rule: str, row: int) -> str:
         case "requested_aggregates":
             own = _aggregates_of(hosts, row)
             lists = [_alternatives(each) for each in destination.aggregates or ()]
-            unmet = (" or ".join(sorted(each)) for each in lists if not each & own)
-            return f"is in none of the requested aggregates {' and '.join(unmet)}"
+            unmet = (alternatives(sorted(each)) for each in lists if not each & own)
+            return f"is in none of the requested aggregates {joined(unmet)}"
         case "forbidden_aggregates":
             forbidden = {*(destination.forbidden_aggregates or ())} & _aggregates_of(hosts, row)
             return f"is in the forbidden aggregates {', '.join(sorted(forbidden))}"

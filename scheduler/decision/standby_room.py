@@ -30,7 +30,9 @@ from scheduler.objects.request_spec import RequestSpec
 
 # Tenants may read these.
 NO_STANDBY = "no host of another failure domain could hold its standby"
-_EXACT = "cannot be protected, since cells and devices of a host are not held for later"
+_EXACT = (
+    "cannot be protected, since NUMA cells and PCI devices of a host cannot be held for a standby"
+)
 _ELSEWHERE = "cannot be protected, since only Placement knows which hosts have what it requests"
 _TOGETHER = "cannot be protected, since the members of its server group have to share a host"
 # A host that holds standbys of so many failure domains saves hardly anything by one more, and each

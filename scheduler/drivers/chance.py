@@ -19,7 +19,7 @@ from scheduler.request_filters import PlacementOnly
 
 # Tenants read these.
 NONE_UP = "No compute service is up at the moment."
-ALL_IGNORED = "No compute service is left besides those to be avoided."
+ALL_IGNORED = "No compute service is up besides the hosts that are to be avoided."
 
 
 class ChanceScheduler(BaseDriver):

@@ -50,7 +50,7 @@ class OvercommitFilter(BaseHostFilter):
         if requested > total:
             return f"{needs}, the host has only {total}"
         if math.isnan(ratio):
-            return f"{needs}, no allocation ratio of the host is known"
+            return f"{needs}, but the allocation ratio of the host is not known"
         return f"{needs}, {limit(total, ratio) - used:.15g} left of {total} x {ratio}"
 
     def summary(self, hosts: HostTable, rows: Rows, spec: RequestSpec) -> str:

@@ -108,7 +108,7 @@ def _is_narrower(cpu_info: Any, bits: int) -> bool:
 
 def _version_mismatch(requested: str, version: int) -> str:
     if not is_valid(requested):
-        return f"needs hypervisor version {requested!r}, which is no condition such as '>=6.0'"
+        return f"needs hypervisor version {requested!r}, which is not a condition such as '>=6.0'"
     found = dotted(version)
     return f"needs hypervisor version {requested}, the host has {found}"
 

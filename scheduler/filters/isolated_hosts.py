@@ -45,8 +45,13 @@ class IsolatedHostsFilter(BaseHostFilter):
     def reason(self, host_state: HostState, spec_obj: RequestSpec) -> str:
         image = spec_obj.image.id if spec_obj.image else None
         if self._is_isolated(spec_obj):
-            return f"image {image!r} is isolated, the host is none of {len(self._hosts)} isolated"
-        other = "the request names none" if image is None else f"{image!r} is none of them"
+            return (
+                f"image {image!r} is isolated, but the host is none of"
+                f" {counted(len(self._hosts), 'isolated host')}"
+            )
+        other = "the request names no image"
+        if image is not None:
+            other = f"{image!r} is none of these images"
         return f"is kept for {counted(len(self._images), 'isolated image')}, {other}"
 
     def _is_isolated(self, spec: RequestSpec) -> bool:

@@ -134,7 +134,7 @@ class DecisionRecorder(BackgroundPublisher[RequestTrace]):
             elif self._ended_log < self._broken_log:
                 self._ended_log = self._broken_log
                 self.snapshot_log.restart()
-            self.drop(1, "the database does not take them in time")
+            self.drop(1, "the database does not store the decisions in time")
 
     def size_of(self, item: RequestTrace) -> int:
         """Count a decision and its instances."""
@@ -269,7 +269,7 @@ def _decision_row(
         decided[snapshot.log_id].add(snapshot.number, saved)
     except TooLarge:
         many = counted(len(trace.instance_uuids), "instance")
-        raise ValueError(f"with {many} it is too large") from None
+        raise ValueError(f"with {many}, the decision is too large") from None
     return DecisionRow(
         snapshot_log=origin.log_name(snapshot.log_id),
         snapshot_number=snapshot.number,

@@ -99,7 +99,7 @@ class SavedDecision:
     def table(self) -> HostTable:
         """Return the hosts at that time; raises DecisionIncomplete."""
         if self.hosts is None:
-            raise DecisionIncomplete(f"the hosts that it was made on are lost: {self.lost}")
+            raise DecisionIncomplete(f"the hosts of the decision are lost: {self.lost}")
         return self.hosts
 
     def is_same(self, decision: Decision) -> bool:
@@ -245,4 +245,4 @@ def _cause(text: bytes, error: ValueError) -> str:
         return " ".join(f"it holds no decision that can be read: {error}".split())
     if text.removeprefix(BOM_UTF8).lstrip()[:1] == b"{" and FORMAT.encode() in text[:200]:
         return "it is cut off or damaged: write it again with decision save"
-    return "it is not JSON and so no decision that was saved"
+    return "it is not JSON, so it is not a saved decision"

@@ -31,7 +31,11 @@ class CastAggregates:
         self._drop(aggregate)
         if len(self._by_uuid) + len(self._by_id) >= MAX_AGGREGATES:
             name = aggregate.uuid or aggregate.id
-            LOG.warning("Casts announced more than %s aggregates; %s ignored", MAX_AGGREGATES, name)
+            LOG.warning(
+                "Casts of Nova announced more than %s aggregates; aggregate %s is ignored",
+                MAX_AGGREGATES,
+                name,
+            )
         elif aggregate.uuid:
             self._by_uuid[aggregate.uuid] = aggregate
             self._uuids[aggregate.id][aggregate.uuid] = None

@@ -200,7 +200,8 @@ def _image_properties(row: Any) -> Mapping[str, str] | None:
         _properties_of,
         row.image_properties,
         f"Column image_properties of instance {row.uuid}",
-        "they count as unknown. Who writes the row has to write an object of texts",
+        "the properties count as unknown. The service that writes the row must write an object of"
+        " texts",
     )
 
 

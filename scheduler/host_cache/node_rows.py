@@ -119,7 +119,7 @@ def _parse(hosts: HostTable, name: str, rows: Sequence[int], texts: list[str], t
     except stored_documents.UNREADABLE as error:
         host = hosts.get(rows[texts.index(text)], "host")
         noun = f"Column {name} of the compute node of host {host}"
-        cure = "it counts as empty, until the agent of the host writes it again"
+        cure = "the column counts as empty until the agent of the host writes it again"
         stored_documents.warn(noun, str(error), cure)
         return parse("")
 

@@ -243,7 +243,9 @@ class Nodes:
         for row, service in found.items():
             if service is None and not self._hosts.get(row, "unserved"):
                 host = self._hosts.get(row, "host")
-                LOG.warning("Host %s has a compute node and no compute service; not used", host)
+                LOG.warning(
+                    "Host %s has a compute node but no compute service; the host is not used", host
+                )
         self._hosts.write([*found], "unserved", [service is None for service in found.values()])
         served = {row: service for row, service in found.items() if service is not None}
         for name, value_of in {
@@ -282,8 +284,8 @@ class CacheDigest:
         differing = self._differing()
         if missed or differing:
             LOG.warning(
-                "The host cache was out of date: it had missed changes of %s and had wrong"
-                " figures of %s: %s; corrected",
+                "The host cache was out of date and is corrected: it had missed changes of %s and"
+                " had wrong figures of %s: %s",
                 counted(len(missed), "node"),
                 counted(len(differing), "other"),
                 first_names([*missed, *differing]),

@@ -103,5 +103,5 @@ class RequestedMix:
                 self._attempt()
 
     def _attempt(self) -> None:
-        text = "Reading the flavor mix failed, keeping the one there is: %s"
+        text = "Reading the flavor mix failed, keeping the present flavor mix: %s"
         self._state.attempt(self.refresh, text, reason=text)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 
+from inventory.errors import joined
 from inventory.objects.aggregate import FAILURE_DOMAIN, Aggregate
 from scheduler.hosts.aggregate_metadata import split_values
 from scheduler.hosts.columns import Mask
@@ -49,9 +50,10 @@ def doubtful(hosts: HostTable) -> Iterator[str]:
     for _, names in sorted(alike.items()):
         if len(names) > 1:
             yield (
-                f"Failure domains {' and '.join(map(repr, sorted(names)))} differ by letter case or"
-                " separators only: a standby may be in one for an instance in the other. If they"
-                f" are one, give all of their aggregates the same {FAILURE_DOMAIN}"
+                f"Failure domains {joined(map(repr, sorted(names)))} differ by letter case"
+                " or separators only: a standby may be in one for an instance in the other. If"
+                " these names mean one domain, give all of their aggregates the same"
+                f" {FAILURE_DOMAIN}"
             )
     wrong = {
         (each.name or "", key)

@@ -83,7 +83,7 @@ class ParsedRatios(NamedTuple):
     def warn(self, warn: Callable[[str], None], option: str) -> None:
         """Warn of each invalid setting of an option."""
         for setting in self.invalid:
-            warn(f"{option} has {setting!r}, which is no name=ratio and is ignored")
+            warn(f"{option} has {setting!r}, which is not of the form name=ratio and is ignored")
 
 
 def parse_ratios(settings: Iterable[str] | None) -> ParsedRatios:

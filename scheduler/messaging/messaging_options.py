@@ -40,8 +40,8 @@ def _check_url(conf: cfg.ConfigOpts) -> None:
     for host in url.hosts:
         if host.port is not None and not 0 < host.port <= _LAST_PORT:
             raise UnusableTransport(
-                f"{option_in_use(conf)}: port {host.port} of host {host.hostname!r} is not from 1"
-                f" to {_LAST_PORT}"
+                f"{option_in_use(conf)}: port {host.port} of host {host.hostname!r} is not a"
+                f" number from 1 to {_LAST_PORT}"
             )
     if url.transport.startswith(_KOMBU):
         try:

@@ -146,8 +146,8 @@ class UnreadCalls:
 
     def log_given_back(self) -> None:
         LOG.info(
-            "Gave a call back to the broker, which drops it if its caller has given up: it may"
-            " have waited here for %.1f s",
+            "Gave a call back to the broker, which drops the call if its caller has given up: the"
+            " call may have waited here for %.1f s",
             self._pause,
         )
 

@@ -16,7 +16,7 @@ from conf import loading, opts
 from scheduler.messaging import newton_rabbit
 
 NOTIFICATIONS = "oslo_messaging_notifications"
-UNREADABLE = "it cannot be read as a URL; write a # or a / of the password as %23 or %2F"
+UNREADABLE = "the value cannot be read as a URL; in the password, write # as %23 and / as %2F"
 # How often oslo.messaging connects anew in one attempt. A connection that the broker has closed
 # meanwhile shows only in its use.
 RECONNECTIONS = 1
@@ -25,8 +25,10 @@ STOP_TIMEOUT = 2.0
 # Of oslo.messaging: a broker on this machine.
 _DEFAULT = "rabbit://"
 _SCHEME = re.compile(r"([A-Za-z0-9+.-]+)://")
-_NO_SCHEME = "it does not begin with a scheme, as in rabbit://user:password@host:5672/"
-_BAD_QUERY = "what follows its ? are no options of its driver; write a ? of the password as %3F"
+_NO_SCHEME = "the value does not begin with a scheme, as in rabbit://user:password@host:5672/"
+_BAD_QUERY = (
+    "the text after the ? is not a list of options of the driver; in the password, write ? as %3F"
+)
 
 
 class UnusableTransport(

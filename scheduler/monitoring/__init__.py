@@ -77,7 +77,7 @@ class Monitoring:
         self._registry.register(DroppedMetrics(dropped))
         Gauge(
             "berthmaster_requests_in_flight",
-            "Requests that were received and are not answered yet.",
+            "Requests that were received but not answered yet.",
             registry=self._registry,
         ).set_function(lambda: requests.in_flight)
         ProcessCollector(registry=self._registry)
@@ -104,7 +104,7 @@ class DroppedMetrics:
 
     def collect(self) -> Iterator[CounterMetricFamily]:
         for kind, number in self._dropped.items():
-            text = f"Lost {kind}: more waited than there was room for, or they could not be sent."
+            text = f"Lost {kind}: the queue was full, or they could not be sent."
             yield CounterMetricFamily(f"berthmaster_{kind}_dropped", text, number())
 
 

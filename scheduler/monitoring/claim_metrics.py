@@ -22,9 +22,12 @@ T = TypeVar("T")
 INTERVAL = 30.0
 TIMEOUT = 2.0
 METRICS = (
-    ("berthmaster_pending_claims", "Claims whose instances were not seen yet."),
+    ("berthmaster_pending_claims", "Claims whose instances no agent has seen yet."),
     ("berthmaster_pending_claims_overdue", "Pending claims whose lease has ended."),
-    ("berthmaster_pending_claims_oldest_age_seconds", "Age of the oldest pending claim, else 0."),
+    (
+        "berthmaster_pending_claims_oldest_age_seconds",
+        "Age of the oldest pending claim; 0 if no claim is pending.",
+    ),
 )
 
 

@@ -116,7 +116,8 @@ def _resources(hosts: HostTable) -> dict[str, dict[str, Amounts]]:
 def _audit_ages(updated: Amounts, now: float | None) -> GaugeMetricFamily:
     gauge = GaugeMetricFamily(
         "berthmaster_agents_audit_age_seconds",
-        "Time since rows of nodes with living agents were written; percentile 100 is the oldest.",
+        "Time since rows of nodes with living agents were written; percentile 100 is the oldest"
+        " row.",
         labels=["percentile"],
     )
     known = updated[np.isfinite(updated)]

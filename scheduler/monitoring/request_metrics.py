@@ -31,30 +31,31 @@ class RequestMetrics:
         outcomes = counter("berthmaster_decisions", "Finished requests by outcome.", "outcome")
         seconds = Histogram(
             "berthmaster_decision_seconds",
-            "Time of a request by stage, of all its attempts; total is without the queue.",
+            "Time of a request in each stage, all attempts together; total does not include the"
+            " queue.",
             ["stage"],
             registry=registry,
             buckets=BUCKETS,
         )
         refusals = counter(
             "berthmaster_filter_refusals",
-            "Hosts that a filter refused, for the first instance of a request and for one that"
-            " found no host.",
+            "Hosts that a filter refused, for the first instance of a request and for an instance"
+            " that found no host.",
             "filter",
         )
         without_host = counter(
             "berthmaster_requests_without_host",
-            "Requests for which no host was left, by the filter that refused the last one.",
+            "Requests for which no host was left, by the filter that refused the last host.",
             "filter",
         )
         self._placed = counter(
             "berthmaster_instances_placed",
-            "Instances that got a host, without those of repeated requests.",
+            "Instances that got a host; instances of repeated requests are not counted again.",
         )
         self._claims = counter("berthmaster_claims", "Requests whose claims were made.")
         conflicts = counter(
             "berthmaster_claim_conflicts",
-            "Claims that were lost to others, by what these have changed.",
+            "Claims that were lost to others, by what the others have changed.",
             "cause",
         )
         self._outcomes = _Children(outcomes, *OUTCOMES)

@@ -66,7 +66,7 @@ class ReservationMetrics(SpacedReads[int]):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         yield GaugeMetricFamily(
             "berthmaster_reserved_places_taken_by_others",
-            "Places of reservations that instances of other projects are in.",
+            "Places of reservations that are taken by instances of other projects.",
             self.latest(),
         )
 

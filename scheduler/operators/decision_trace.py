@@ -80,7 +80,7 @@ def read_trace(
             progress(len(found))
     progress(len(found))
     if hosts is None:
-        raise TraceError("there is no saved decision since then whose hosts are known")
+        raise TraceError("there is no saved decision since that time whose hosts are known")
     placed = {uuid for row in hosts.rows() for uuid in hosts.instances.on(row)}
     uuids = {uuid for _, each in found for uuid in each.request.instance_uuids if uuid}
     ends = instance_ends(connection, uuids | placed)

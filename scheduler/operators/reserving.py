@@ -88,16 +88,16 @@ def check_plain(spec: RequestSpec) -> None:
     """Raise Malformed for a request that no place can be held for."""
     if not can_take(spec):
         what = "PCI devices" if spec.devices else "NUMA cells, pinned CPUs or huge pages"
-        raise Malformed("flavor", f"{what} cannot be reserved, only vCPUs, memory and disk")
+        raise Malformed("flavor", f"{what} cannot be reserved, only vCPUs, memory and disk can")
     if spec.scheduler_hints or spec.instance_group:
-        raise Malformed("hint", "hints and server groups cannot be reserved for; see --spread")
+        raise Malformed("hint", "reservations cannot have hints or server groups; see --spread")
 
 
 def _check_schedulers(live: LiveHosts) -> None:
     """Raise InUse where schedulers by this configuration would not take places."""
     destinations = live.destinations
     if destinations.claimer is None:
-        raise InUse("[claims] enabled is false: schedulers claim nothing, and hold nothing")
+        raise InUse("[claims] enabled is false: schedulers claim and hold no room")
     if type(destinations.driver).decide is not FilterScheduler.decide:
         name = type(destinations.driver).__name__
         raise InUse(f"[scheduler] driver: {name} does not look for reserved places")
@@ -169,4 +169,6 @@ def _apart(hosts: HostTable, row: int, spread: str) -> set[str]:
 def _check_whole_hosts(hosts: HostTable, placements: Sequence[Placement]) -> None:
     get: Callable[[int, str], str] = hosts.get
     if any(get(each.chosen.row, "hypervisor_type") == BARE_METAL for each in placements):
-        raise Malformed("flavor", "bare-metal hosts cannot be reserved, which instances get whole")
+        raise Malformed(
+            "flavor", "bare-metal hosts cannot be reserved, since each instance gets a whole host"
+        )

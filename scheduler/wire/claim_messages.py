@@ -110,14 +110,14 @@ def decode(arguments: Mapping[str, Any]) -> list[NodeChange]:
     try:
         return read_under(CHANGES, _read, arguments[CHANGES])
     except IndexError:
-        raise Malformed("a number is no place in its list").under(CHANGES) from None
+        raise Malformed("a number is not a position in its list").under(CHANGES) from None
 
 
 def _read(value: Any) -> list[NodeChange]:
     given = mapping_of(value)
     changes = [NodeChange(*row) for row in read_under("nodes", _NODES.read, given.get("nodes"))]
     if any(each.after <= each.before for each in changes):
-        raise Malformed("a generation does not grow").under("nodes")
+        raise Malformed("a generation is not larger than the one before").under("nodes")
     kinds = read_under("kinds", _KINDS.read, given.get("kinds"))
     for place, kind, uuid, is_alternate in read_under("added", _ADDED.read, given.get("added")):
         task = ALTERNATE if is_alternate else None

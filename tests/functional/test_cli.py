@@ -68,7 +68,7 @@ def test_wrong_use_is_an_error_and_ends_with_a_status(deployment: Deployment) ->
         (["select", "--hint", "novalue"], 2, "is not of the form KEY=VALUE"),
         (["select", "--vcpus", "many"], 2, "'many' is not a whole number"),
         (["select", "--num-instances", "0"], 2, "'0' is not a whole number"),
-        (["select", "--timeout", "1"], 1, "is berthmaster-scheduler running"),
+        (["select", "--timeout", "1"], 1, "check that berthmaster-scheduler runs"),
         (["host", "show", "nowhere"], 1, "host 'nowhere' has no compute node"),
         (["--config-file", "/nowhere.conf", "host", "list"], 1, "/nowhere.conf"),
         (["host", "describe", "nowhere"], 1, "host 'nowhere' has no compute node"),
@@ -181,8 +181,8 @@ def test_services_are_switched_and_deleted(deployment: Deployment, database: Dat
     assert (row["State"], row["Forced Down"]) == ("down", True)
     assert command.json("service", "force-down", "compute1", "--unset")["status"]
     for arguments, error in (
-        (["disable", "compute1", "--reason", "x" * 300], "reason: 300 characters, at most 255"),
-        (["disable", "compute1", "--reason", "AUTO: no"], "reason: 'AUTO: ' is the beginning of"),
+        (["disable", "compute1", "--reason", "x" * 300], "reason: has 300 characters, at most 255"),
+        (["disable", "compute1", "--reason", "AUTO: no"], "reason: 'AUTO: ' begins the reasons"),
         (["delete", "compute1"], "would register again: stop it"),
     ):
         refused = deployment.cli("service", *arguments)

@@ -84,7 +84,7 @@ def test_a_scheduler_keeps_its_hosts_fresh_without_requests(
     scheduler = deployment.scheduler(backend)
     (row,) = database.read(lambda each: services.all_live(each, services.COMPUTE[0]))
     database.write(lambda each: services.delete(each, [row.id]))
-    wait_for_log(scheduler, "Host compute1 has a compute node and no compute service")
+    wait_for_log(scheduler, "Host compute1 has a compute node but no compute service")
 
 
 @pytest.mark.parametrize("table", ["berthmaster_version", "services", "compute_nodes"])

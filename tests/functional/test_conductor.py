@@ -188,7 +188,7 @@ def test_a_broker_that_stays_away_is_an_error_at_the_deadline(
     client: SchedulerClient, rabbitmq: RabbitMQ, connected: bool
 ) -> None:
     if connected:
-        with pytest.raises(ServiceUnavailable, match="is berthmaster-scheduler running"):
+        with pytest.raises(ServiceUnavailable, match="check that berthmaster-scheduler runs"):
             client.select_destinations(RequestContext(), a_request(), [str(uuid4())], timeout=0.1)
     conductor = Conductor(
         client, RetryPolicy(attempt_timeout=PATIENCE, deadline=2.0, first_pause=0.1)

@@ -49,7 +49,7 @@ def test_chance(deployment: Deployment, cloud: Database, client: SchedulerClient
     scheduler = start(deployment, "nova.scheduler.chance.ChanceScheduler")
     assert {*ask(client, 2, memory_mb=10**6)} == {"compute1", "compute3"}
     assert ask(client, ignore_hosts=["compute1"]) == ["compute3"]
-    with pytest.raises(NoValidHost, match="besides those to be avoided"):
+    with pytest.raises(NoValidHost, match="besides the hosts that are to be avoided"):
         ask(client, ignore_hosts=["compute1", "compute3"])
     assert "ComputeFilter 3->2 ignore_hosts 2->1" in scheduler.log.read_text()
 
@@ -89,4 +89,4 @@ def test_multi(deployment: Deployment, cloud: Database, client: SchedulerClient)
 def test_fake(deployment: Deployment, cloud: Database, client: SchedulerClient) -> None:
     scheduler = start(deployment, "fake_scheduler")
     assert ask(client, 2) == []
-    assert "Selected nothing for 2 instances" in scheduler.log.read_text()
+    assert "Selected no hosts for 2 instances" in scheduler.log.read_text()

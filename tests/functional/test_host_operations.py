@@ -187,7 +187,7 @@ def test_one_agent_of_many_hosts_is_reached_by_its_own_name(
     lost = deployment.cli(*power, "--timeout", "40")
     assert time.monotonic() - began < 40
     assert lost.returncode == 1
-    assert "The agent 'fleet-0002' is not there" in lost.stderr
+    assert "The agent 'fleet-0002' is not connected to the message broker" in lost.stderr
     assert "reports host fleet-0002, name that agent with --agent." in lost.stderr
 
 

@@ -21,7 +21,10 @@ RABBIT = "oslo_messaging_rabbit"
 URLS = [
     ("rabbits://guest:secret@127.0.0.1:5672/", "'rabbits'"),
     ("rabbit://guest:secret@127.0.0.1:port/", "cannot be read as a URL"),
-    ("rabbit://guest:secret@127.0.0.1:99999/", "port 99999 of host '127.0.0.1' is not from 1 to"),
+    (
+        "rabbit://guest:secret@127.0.0.1:99999/",
+        "port 99999 of host '127.0.0.1' is not a number from 1 to",
+    ),
     ("", "does not begin with a scheme"),
     ("rabbit://guest:Top@secret@127.0.0.1:5672/", "@ as %40"),
 ]

@@ -86,7 +86,7 @@ def test_everything_goes_by_the_control_exchange(
     _use(alone)
     asked = alone.cli("select", "--timeout=1")
     assert (asked.returncode, asked.stdout) == (1, "")
-    assert "on the same transport_url and control_exchange?" in asked.stderr
+    assert "with the same transport_url and control_exchange" in asked.stderr
 
 
 def test_the_exchange_is_that_of_nova_unless_said_otherwise(
@@ -119,7 +119,7 @@ def test_our_caller_keeps_to_the_configured_level(
     ("level", "expected"),
     [
         ("queens", "must be a version such as 4.4, auto or one of grizzly, havana,"),
-        ("icehouse", "no request can be sent in that version; 4.0 is the oldest that can"),
+        ("icehouse", "no request can be sent in this version; the oldest possible version is 4.0"),
     ],
 )
 def test_a_level_of_no_use_is_one_line_of_error(

@@ -49,4 +49,4 @@ def test_what_such_a_conductor_writes_is_seen_as_a_change(cloud: ServedNova) -> 
     assert wait_until(lambda: have("SHUTOFF")), servers()
     assert wait_until(lambda: known_as("stopped"))
     logs = cloud.nova.directory.glob("*.log")
-    assert any("clock of the service of Nova" in each.read_text() for each in logs)
+    assert any("clock of the Nova service" in each.read_text() for each in logs)

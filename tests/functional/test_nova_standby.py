@@ -92,7 +92,7 @@ def test_another_agent_goes_on_when_one_is_killed(controllers: Controllers) -> N
     expected = dict.fromkeys(("h1", "h2", "h3"), 65536)
     assert wait_until(lambda: controllers.memory() == expected)
     second = controllers.start("c2")
-    assert wait_until(lambda: said(second, "the agent of c1 has lease"))
+    assert wait_until(lambda: said(second, "the agent of c1 holds lease"))
     first.send(signal.SIGKILL)
     died = time.monotonic()
     controllers.nova.cells[0].change("services", {"host": "h2"}, disabled=True)
@@ -109,11 +109,11 @@ def test_an_agent_that_was_paused_finds_that_another_took_over(controllers: Cont
     first = controllers.start("c1")
     assert wait_until(lambda: len(controllers.memory()) == 3)
     second = controllers.start("c2")
-    assert wait_until(lambda: said(second, "the agent of c1 has lease"))
+    assert wait_until(lambda: said(second, "the agent of c1 holds lease"))
     first.send(signal.SIGSTOP)
     assert wait_until(lambda: said(second, "Taking over lease"))
     first.send(signal.SIGCONT)
-    assert wait_until(lambda: said(first, "the agent of c2 has lease"))
+    assert wait_until(lambda: said(first, "the agent of c2 holds lease"))
     controllers.nova.cells[0].change("compute_nodes", {"host": "h1"}, memory_mb=2048)
     assert wait_until(lambda: controllers.memory()["h1"] == 2048)
     # One that ends politely does not make the other wait.
@@ -126,7 +126,7 @@ def test_a_standby_is_healthy_as_long_as_it_could_take_over(controllers: Control
     controllers.start("c1")
     assert wait_until(lambda: len(controllers.memory()) == 3)
     second = controllers.start("c2")
-    assert wait_until(lambda: said(second, "the agent of c1 has lease"))
+    assert wait_until(lambda: said(second, "the agent of c1 holds lease"))
 
     # There is no broker here.
     page, parts = controllers.pages["c2"], ("database", "hypervisor")

@@ -59,7 +59,7 @@ def test_a_filter_without_an_end_keeps_no_other_page_from_anybody(
         assert [each.result()[0] for each in looks] == [503] * 3
         assert page.get("/services/")[0] == 200
         log = scheduler.log.read_text()
-        assert log.count("is killed, since it was not ready with the page /capacity/") == 1
+        assert log.count("is killed, since it had not finished the page /capacity/") == 1
 
 
 def _installed_package(directory: Path) -> None:

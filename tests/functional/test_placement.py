@@ -164,7 +164,7 @@ def test_who_knows_an_old_generation_has_a_conflict(client: PlacementClient, hos
     with pytest.raises(PlacementConflict) as caught:
         client.post_allocations({consumer: document})
     assert caught.value.is_concurrent
-    assert "read it again and repeat" in str(caught.value)
+    assert "read the allocations again and repeat the request" in str(caught.value)
     generation = client.allocations_for(consumer).generation
     client.post_allocations({consumer: {**document, "consumer_generation": generation}})
 

@@ -193,7 +193,7 @@ def test_a_host_that_was_not_discovered_is_in_the_way(
     finally:
         mariadb.execute(f"UPDATE {mappings} SET host = '{HOSTS[2]}' WHERE host = 'other'")
     assert done.status == 1
-    assert f"nothing there: 1 host ({HOSTS[2]})\n" in done.stdout
+    assert f"no instances there: 1 host ({HOSTS[2]})\n" in done.stdout
     assert "-> nova-manage cell_v2 discover_hosts" in done.stdout
 
 

@@ -66,7 +66,7 @@ def parse(xml: str) -> Capabilities:
     root = document(xml, QUESTION)
     cpu = root.find("host/cpu")
     if cpu is None:
-        raise DriverAnswerUnusable(QUESTION, "there is no host/cpu in it")
+        raise DriverAnswerUnusable(QUESTION, "there is no element host/cpu in the capabilities")
     info: dict[str, Any] = {name: cpu.findtext(name) for name in ("arch", "model", "vendor")}
     topology = cpu.find("topology")
     attributes = {} if topology is None else topology.attrib

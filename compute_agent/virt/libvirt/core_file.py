@@ -55,8 +55,8 @@ class CoreFile:
             draft.replace(self._path)
         except OSError as error:
             LOG.warning(
-                "Cannot write %s: after a restart the agent does not know the cores of CPUs that"
-                " are offline then: %s",
+                "Cannot write %s: after a restart, the agent will not know the cores of CPUs that"
+                " are offline at that time: %s",
                 self._path,
                 error,
             )

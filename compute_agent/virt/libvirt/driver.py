@@ -40,8 +40,8 @@ class LibvirtDriver(Driver):
         self._is_local = is_local(uri, conf.host, str(conf.my_ip))
         if not self._is_local:
             LOG.warning(
-                "libvirt at %s seems to run on another machine: disks of its guests do not "
-                "count in disk_available_least, and local_gb is that of this machine",
+                "libvirt at %s seems to run on another machine: disks of its guests do not count"
+                " in disk_available_least, and local_gb is the disk of this machine",
                 uri,
             )
         self._libvirt = libvirt or library()

@@ -234,7 +234,7 @@ class Guests:
                 self._connection.call(lambda link: link.getHostname())
             except self._libvirt.libvirtError as error:
                 raise DriverUnavailable(
-                    f"libvirt was lost while guests were read: {error}"
+                    f"the connection to libvirt was lost while guests were read: {error}"
                 ) from error
         for reader in readers:
             for uuid, description in reader.found.items():
@@ -269,7 +269,7 @@ class Guests:
     def _log_problem(self, uuid: bytes, problem: str) -> None:
         """Warn of a guest without a usable description, once for each reason."""
         if problem and problem != self._problems.get(uuid):
-            counts = "counts as last read" if uuid in self._known else "is not counted"
+            counts = "counts as it was last read" if uuid in self._known else "is not counted"
             LOG.warning("Cannot read guest %s, it %s: %s", UUID(bytes=uuid), counts, problem)
         if problem:
             self._problems[uuid] = problem

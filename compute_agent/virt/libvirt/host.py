@@ -181,7 +181,8 @@ class Host:
         if moved and host_memory.disagree(libvirt_mb, total_mb):
             self._libvirt_mb = libvirt_mb
             LOG.info(
-                "libvirt sees %s MiB of memory, /proc/meminfo %s; the latter counts",
+                "libvirt reports %s MiB of memory, /proc/meminfo %s MiB; the value of"
+                " /proc/meminfo is used",
                 libvirt_mb,
                 total_mb,
             )

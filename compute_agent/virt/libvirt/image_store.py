@@ -96,7 +96,7 @@ class ImageStore(ABC):
         try:
             return subprocess.Popen(self.command, stdin=null, stdout=output, stderr=errors, env=env)
         except OSError as error:
-            why = f"{error.strerror or error}; it is in the package {self.package}"
+            why = f"{error.strerror or error}; the program is in the package {self.package}"
             raise self._failed(why) from error
 
     def _failed(self, why: str) -> DriverUnavailable:
@@ -162,7 +162,7 @@ class CephPool(ImageStore):
         found = json.loads(text)
         pools = {pool["name"]: pool["stats"] for pool in found["pools"]}
         if self._name not in pools:
-            raise ValueError(f"there is no pool {self._name} in it")
+            raise ValueError(f"there is no pool {self._name} in the answer of Ceph")
         return int(found["stats"]["total_bytes"]), int(pools[self._name]["max_avail"])
 
 

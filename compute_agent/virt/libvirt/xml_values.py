@@ -28,7 +28,9 @@ _DOCTYPE = re.compile(r"\ufeff?(?>\s+|<\?.*?\?>|<!--.*?-->)*+<!DOCTYPE", re.DOTA
 def document(xml: str, question: str) -> ElementTree.Element:
     """Return the root of the answer to a question; raises DriverAnswerUnusable."""
     if _DOCTYPE.match(xml):
-        raise DriverAnswerUnusable(question, "it has a document type, which libvirt never writes")
+        raise DriverAnswerUnusable(
+            question, "the XML has a document type, which libvirt never writes"
+        )
     try:
         return ElementTree.fromstring(xml)
     except (ElementTree.ParseError, UnicodeError) as error:

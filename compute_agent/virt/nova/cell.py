@@ -225,8 +225,9 @@ class CellMirror:
         oldest = min(missed, key=lambda row: row.updated_at)
         LOG.warning(
             "Instance %s of cell %s has just changed, and the stamp of the change is %.0f s old:"
-            " the clock of the service of Nova that wrote it is behind that of the database. Its"
-            " changes are seen up to %g s later. Synchronize the clocks of Nova's machines",
+            " the clock of the Nova service that wrote the row is behind the clock of the"
+            " database. Changes by this service are seen up to %g s later. Synchronize the clocks"
+            " of Nova's machines",
             oldest.uuid,
             self._database.name,
             (rows.now - oldest.updated_at).total_seconds(),

@@ -156,7 +156,7 @@ class NovaDriver(Driver):
         mapped = self._mappings.hosts
         yield GaugeMetricFamily(
             "berthmaster_nova_hosts_without_mapping",
-            "Hosts that get no instances until nova-manage cell_v2 discover_hosts has found them.",
+            "Hosts that get no instances until nova-manage cell_v2 discover_hosts has been run.",
             len({name.host for uuid, name in names if mapped.get(name.host) != uuid}),
         )
         answering = GaugeMetricFamily(

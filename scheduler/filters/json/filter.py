@@ -74,9 +74,9 @@ def _why_not(query: Argument, hosts: HostTable, row: int) -> str:
 def _read(hint: Any) -> Argument:
     if isinstance(hint, list):
         given = counted(len(hint), "query is", "queries are")
-        raise Malformed(f"{given} given, only one can be met")
+        raise Malformed(f"{given} given, but only one query is allowed")
     if not isinstance(hint, str):
-        raise Malformed("is no text")
+        raise Malformed("is not a text")
     if len(hint) > MAX_CHARACTERS:
         raise Malformed(f"is longer than {MAX_CHARACTERS} characters")
     return _parsed(hint)
@@ -94,11 +94,11 @@ def _parsed(text: str) -> Argument:
     if value is None or value == {}:
         return And(value, ())
     if not isinstance(value, list):
-        raise Malformed(f'{_kind(value)} is no query, which is a list such as ["=", 1, 1]')
+        raise Malformed(f'{_kind(value)} is not a query, which is a list such as ["=", 1, 1]')
     query = _operation(value, 1)
     count = sum(1 for _ in query.variables())
     if count > MAX_VARIABLES:
-        raise Malformed(f"names {count} variables, {MAX_VARIABLES} are allowed")
+        raise Malformed(f"names {count} variables, at most {MAX_VARIABLES} are allowed")
     return query
 
 
@@ -110,7 +110,7 @@ def _operation(value: list[Any], level: int) -> Operation:
         return And(value, ())
     if not _is_operator(value[0]):
         known = " ".join(OPERATORS)
-        raise Malformed(f"{_kind(value[0])} is no operator; there are {known}").under(0)
+        raise Malformed(f"{_kind(value[0])} is not an operator; known are {known}").under(0)
     operation = OPERATORS[value[0]]
     arguments: list[Argument] = []
     for index, each in enumerate(value[1:], 1):
@@ -153,7 +153,7 @@ def _too_deep() -> Malformed:
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not in its language")
+    raise ValueError(f"{name} is not in the language of queries")
 
 
 def _kind(value: Any) -> str:

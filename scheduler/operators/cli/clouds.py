@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from inventory.errors import nearest, some
+from inventory.errors import alternatives, nearest, some
 from scheduler.operators.cli.base import ListCommand, list_rows
 from scheduler.operators.cli.table_format import Worded, titled
 
@@ -96,13 +96,13 @@ def _clouds_in(path: Path) -> Iterator[Cloud]:
         arguments = []
         for option, text in parser[name].items():
             if option not in _OPTIONS:
-                hint = nearest(option, _OPTIONS, f"it may be {' or '.join(_OPTIONS)}")
+                hint = nearest(option, _OPTIONS, f"it may be {alternatives(_OPTIONS)}")
                 raise CloudError(f"{path}, cloud {name}: there is no option {option!r}; {hint}")
             for each in filter(None, map(str.strip, text.replace(",", "\n").splitlines())):
                 place = path.parent / os.path.expanduser(each)
                 arguments.append(f"--{option.replace('_', '-')}={place}")
         if not arguments:
-            raise CloudError(f"{path}, cloud {name}: the cloud needs {' or '.join(_OPTIONS)}")
+            raise CloudError(f"{path}, cloud {name}: the cloud needs {alternatives(_OPTIONS)}")
         yield Cloud(name, arguments, path)
 
 

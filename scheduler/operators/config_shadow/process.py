@@ -64,7 +64,11 @@ def beside(conf: cfg.ConfigOpts, arguments: Sequence[str]) -> Iterator[None]:
         return
     command = [sys.executable, "-m", "scheduler.operators.config_shadow", *arguments]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
-    LOG.info("Process %s follows the decisions by %s", process.pid, conf.shadow.config)
+    LOG.info(
+        "Process %s, the shadow, follows the decisions with the configuration %s",
+        process.pid,
+        conf.shadow.config,
+    )
     try:
         yield
     finally:
@@ -120,7 +124,7 @@ class _Shadow:
         self._follower = Follower(database, destinations.host_cache, destinations.driver.decide)
         name = conf.shadow.config
         self._number = database.write(lambda each: shadow_reports.begin(each, conf.host, name))
-        LOG.info("The shadow follows all decisions from now on, by %s", name)
+        LOG.info("The shadow follows all decisions from now on, with the configuration %s", name)
 
     def step(self) -> None:
         self._mix.refresh()

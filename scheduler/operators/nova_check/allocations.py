@@ -21,8 +21,8 @@ from scheduler.operators.nova_check.cloud import ERROR, OK, WARNING, Finding, ce
 
 SUBJECT = "Placement"
 NOT_SET = (
-    "section [placement] is not configured: Placement is not looked at, and nothing that is placed"
-    " will be allocated there"
+    "section [placement] is not configured: Placement is not checked, and instances that are"
+    " placed get no allocations there"
 )
 _INVENTORY_CURE = (
     "nothing if Placement is right: the agents follow it where they have section [placement]; else"
@@ -86,7 +86,7 @@ def _compare(nova: NovaRecords, placement: PlacementRecords) -> Iterator[Finding
     unknown = sorted(name for uuid, name in nova.nodes.items() if uuid not in placement.roots)
     if unknown:
         text = f"not known there: {counted(len(unknown), 'compute node')} ({some(unknown)})"
-        cure = "restart their nova-compute, which reports them"
+        cure = "restart nova-compute on these hosts, which reports the nodes"
         yield Finding(ERROR, "providers", text, cure)
     found = audit(nova, placement)
     by_cause: Mapping[tuple[Kind, bool], list[Disagreement]] = defaultdict(list)
@@ -105,8 +105,8 @@ def _inventories(nova: NovaRecords, inventories: Mapping[str, Mapping[str, Inven
     if not found:
         return Finding(OK, "inventories", f"agree with {counted(len(nova.nodes), 'compute node')}")
     text = (
-        f"those of Placement bound what is placed, and compute_nodes says something else of"
-        f" {counted(len(found), 'node')}: {some(found)}"
+        "the inventories of Placement limit what is placed, and compute_nodes has other values"
+        f" for {counted(len(found), 'node')}: {some(found)}"
     )
     return Finding(WARNING, "inventories", text, _INVENTORY_CURE)
 

@@ -52,7 +52,7 @@ def check(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     """Yield what is found, in the order in which an operator would put it right."""
     yield _plugins(conf)
     if not conf.api_database.connection:
-        text = "[api_database] connection is not set, so there is no Nova cloud to look at"
+        text = "[api_database] connection is not set, so there is no Nova cloud to check"
         yield Finding(ERROR, "API database", text, CONFIGURE)
         return
     try:
@@ -73,7 +73,7 @@ def _plugins(conf: cfg.ConfigOpts) -> Finding:
         names = [type(each).__name__ for each in plugins.load_filters(conf)]
         plugins.load_weighers(conf)
     except plugins.PluginError as error:
-        cure = "install the package that has it, or take it out of the list"
+        cure = "install the package that contains the plug-in, or remove the name from the list"
         return Finding(ERROR, "filters and weighers", str(error), cure)
     return Finding(OK, "filters and weighers", f"all known: {', '.join(names)}")
 
@@ -84,7 +84,7 @@ def _database(
     """Yield what a database has, and what is wrong with its account and with ours."""
     yield Finding(OK, subject, contents)
     if database.may_write():
-        text = "its account may write, and no right but SELECT is needed"
+        text = "the account may write, but only the right SELECT is needed"
         cure = f"GRANT SELECT ON `{database.schema}`.* TO an account of its own, and use that one"
         yield Finding(WARNING, subject, text, cure)
     # With a nova.conf alone, [database] connection is that of a cell.
@@ -166,7 +166,7 @@ def _services(subject: str, services: Iterable[Any], limit: float) -> Iterator[F
         elif not computes.is_alive(each, now, limit):
             states[f"silent for more than {limit:g} s (service_down_time)"].append(each.host)
     for state, hosts in states.items():
-        cure = "none gets instances, as in Nova; see openstack compute service list"
+        cure = "these hosts get no instances, as in Nova; see openstack compute service list"
         yield Finding(WARNING, subject, f"{state}: {_named(sorted(hosts))}", cure)
 
 
@@ -179,7 +179,7 @@ def _hosts(mappings: CellMappings, cells: Sequence[_CellContents]) -> Iterator[F
         elsewhere = [host for host in there if mappings.hosts.get(host, uuid) != uuid]
         subject = f"hosts of cell {contents.cell.name}"
         if unmapped:
-            text = f"no mapping, so Nova places nothing there: {_named(unmapped)}"
+            text = f"no mapping, so Nova places no instances there: {_named(unmapped)}"
             yield Finding(ERROR, subject, text, DISCOVER)
         if elsewhere:
             text = f"mapped to another cell: {_named(elsewhere)}"

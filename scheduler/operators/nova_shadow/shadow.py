@@ -145,7 +145,7 @@ class Shadow:
         elif found.request.spec.is_rebuild:
             one.comparison = unknown(CLAIMED_NOTHING)
         elif len(self._pending) >= MAX_PENDING:
-            one.comparison = unknown(f"{MAX_PENDING} requests before it had no answer yet")
+            one.comparison = unknown(f"{MAX_PENDING} requests that came earlier had no answer yet")
         else:
             one.rehearsal = found
             with self._lock:

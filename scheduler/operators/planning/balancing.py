@@ -138,7 +138,9 @@ def _kept(fleet: Fleet, load: Load, counted: Mask) -> list[Unplanned]:
     ]
     others = [each for each in here if each not in too_large]
     return explain_unplanned(fleet, others) + [
-        Unplanned(each.uuid, fleet.place(row), "is too large: hosts would differ more without it")
+        Unplanned(
+            each.uuid, fleet.place(row), "is too large: hosts would differ more after its move"
+        )
         for each in too_large
     ]
 

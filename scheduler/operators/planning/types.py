@@ -15,11 +15,14 @@ from scheduler.objects.request_spec import RequestSpec
 # disk is copied, and as on the day it was built, since its host is down.
 LIVE, COLD, EVACUATION = "live migration", "cold migration", "evacuation"
 # Why an instance stays where it is unless an evacuation of its host was asked for.
-HOST_IS_DOWN = "is on a host that is down: only drain, with its name, and repair evacuate"
+HOST_IS_DOWN = (
+    "is on a host that is down: only 'plan drain' with the name of the host, and 'plan repair',"
+    " evacuate"
+)
 # Why it cannot be evacuated either: it is not, or not only, on its host.
 MOVING = "is moving already"
-NOT_BUILT = "has a claim and is not built yet"
-NOT_EVACUATED = "Nova evacuates only what is active, stopped or in error"
+NOT_BUILT = "has a claim but is not built yet"
+NOT_EVACUATED = "Nova evacuates only instances that are active, stopped or in error"
 # Says whether there is time to look for something better.
 KeepGoing = Callable[[], bool]
 

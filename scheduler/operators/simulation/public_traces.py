@@ -176,7 +176,9 @@ def _each(rows: Iterable[Row], read: Callable[[_Texts], _T]) -> Iterator[_T]:
 
 def _known(machine: Machine | None) -> Machine:
     if machine is None:
-        raise TraceError("it measures in shares of a machine: say with --machine what that has")
+        raise TraceError(
+            "its sizes are shares of a machine: say with --machine what a whole machine has"
+        )
     return machine
 
 

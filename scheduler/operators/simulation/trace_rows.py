@@ -53,7 +53,7 @@ def read_rows(rows: Iterable[Row]) -> Iterator[Arrival]:
         except ValueError as error:
             raise TraceError(f"{place}: {error}") from None
         if arrival.time < before:
-            raise TraceError(f"{place}: time is less than in the one before")
+            raise TraceError(f"{place}: the time is earlier than in the line before")
         before = arrival.time
         yield arrival
 
@@ -70,7 +70,7 @@ def make_spec(
 ) -> RequestSpec:
     """Return a request for instances of this size; raises ValueError for one without a size."""
     if not (vcpus or memory_mb or disk_gb):
-        raise ValueError("an instance that takes nothing of a host")
+        raise ValueError("the instance needs no resources of a host")
     size = Flavor(vcpus, memory_mb, disk_gb, name=flavor)
     return RequestSpec(size, project_id=project, availability_zone=zone)
 

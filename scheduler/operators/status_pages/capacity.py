@@ -69,7 +69,9 @@ def _flavor(text: str) -> Flavor:
     if figures is None:
         raise Malformed("flavor", f"{text[:60]!r} is not vCPUs,MB,GB, such as 4,8192,40")
     if not any(figures):
-        raise Malformed("flavor", "it uses nothing of a host, so any number of instances fits")
+        raise Malformed(
+            "flavor", "the flavor uses no resources of a host, so any number of instances fits"
+        )
     vcpus, memory_mb, root_gb = (min(each, LARGEST_SIZE) for each in figures)
     return Flavor(vcpus, memory_mb, root_gb)
 

@@ -110,7 +110,9 @@ def _explained(saved: SavedDecision, question: Question, until: float) -> Explai
     try:
         return Explained(**common, **_again(saved, index, question.host, until))
     except (PluginError, ValueError) as error:
-        return Explained(**common, missing=f"it cannot be made again here: {error}")
+        return Explained(
+            **common, missing=f"the decision cannot be made again on this machine: {error}"
+        )
 
 
 def _again(saved: SavedDecision, index: int, host: str | None, until: float) -> dict[str, Any]:

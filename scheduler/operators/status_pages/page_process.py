@@ -71,8 +71,8 @@ def check_pages(conf: cfg.ConfigOpts) -> None:
     if conf.status.pages and not conf.status.bind:
         where = loading.source(conf, "status", "pages")
         raise loading.ConfigError(
-            f"option [status] pages = True in {where}: [status] bind is empty, so that nothing is"
-            " served; set it, for example to 127.0.0.1:9399"
+            f"option [status] pages = True in {where}: [status] bind is empty, so that no pages"
+            " are served; set [status] bind, for example to 127.0.0.1:9399"
         )
 
 
@@ -108,13 +108,14 @@ class PageProcess:
 
     def _answer(self, environ: WSGIEnvironment) -> PageAnswer:
         if environ["REQUEST_METHOD"] not in METHODS:
-            text = "Pages can be read, and nothing else."
+            text = "Pages can only be read."
             return error_page("405 Method Not Allowed", text, ("Allow", ", ".join(METHODS)))
         if self._is_local and not _is_loopback(_host_of(environ)):
             return error_page(
                 "421 Misdirected Request",
                 "Pages on a loopback address are shown under the name localhost or its address"
-                " only. A proxy in front of them has to send that as the Host.",
+                " only. A proxy in front of them must send this name or address as the Host"
+                " header.",
             )
         # A browser gets the text in the encoding that it has sent.
         path = environ["PATH_INFO"].encode("latin-1").decode(errors="replace")
@@ -239,7 +240,7 @@ class _Worker:
         running.is_ended = True
         if self._forget(running):
             LOG.warning(
-                "Process %s is killed, since it was not ready with the page %s at its deadline. A"
+                "Process %s is killed, since it had not finished the page %s at its deadline. A"
                 " plug-in of your own, or the database, may be slow",
                 running.process.pid,
                 path,

@@ -119,7 +119,7 @@ class Site:
         except (DatabaseUnavailable, SchemaError) as error:
             return _UNAVAILABLE, _problem("The database does not answer", error)
         except TooLate:
-            text = "try again: the machine may be busy; or ask for less"
+            text = "try again, since the machine may be busy, or ask for less"
             return _UNAVAILABLE, _problem("Too much to show in time", text)
         except Exception:
             LOG.exception("The page %s failed", path)

@@ -133,7 +133,7 @@ def free_addresses(ledger: Ledger, host: str, taken: Taken) -> tuple[str, ...]:
     chosen: list[str] = []
     for product, count in taken.devices:
         some = [address for address, kind in free if kind == product][:count]
-        assert len(some) == count, "what was claimed is not there"
+        assert len(some) == count, "what was claimed is not connected to the message broker"
         chosen += some
     return tuple(chosen)
 

@@ -122,7 +122,8 @@ def test_a_name_belongs_to_one_aggregate(database, name):
     create(database, "b")
     refusal = {
         "a": "there is an aggregate 'a' already; see 'aggregate list'",
-        "A": "there is an aggregate 'a' already, which is not told from 'A'; see 'aggregate list'",
+        "A": "there is an aggregate 'a' already, which counts as the same name as 'A';"
+        " see 'aggregate list'",
     }[name.strip()]
     assert refused(database, InUse, lambda: create(database, name)) == refusal
     assert refused(database, InUse, lambda: change(database, "b", name=name)) == refusal
@@ -137,7 +138,8 @@ def test_names_that_differ_by_an_accent_only(database):
     create(database, "groß")
     create(database, "other")
     refusal = (
-        "there is an aggregate 'groß' already, which is not told from 'größ'; see 'aggregate list'"
+        "there is an aggregate 'groß' already, which counts as the same name as 'größ';"
+        " see 'aggregate list'"
     )
     assert refused(database, InUse, lambda: create(database, "größ")) == refusal
     assert refused(database, InUse, lambda: change(database, "other", name="größ")) == refusal
@@ -168,15 +170,18 @@ def test_aggregates_that_there_are_none_of(hosts, name):
 @pytest.mark.parametrize(
     ("properties", "problem"),
     [
-        ({"k": "v" * 256}, "k: 256 characters, at most 255 are kept"),
+        ({"k": "v" * 256}, "k: has 256 characters, at most 255 are allowed"),
         ({"k": " "}, "k: is empty"),
-        ({"k": "a\nb"}, "k: has characters that cannot be shown in a line"),
-        ({"k" * 256: "v"}, "property: 256 characters, at most 255 are kept"),
+        ({"k": "a\nb"}, "k: has characters that cannot be printed on one line"),
+        ({"k" * 256: "v"}, "property: has 256 characters, at most 255 are allowed"),
         ({"k/k": "v"}, "property: 'k/k' has other characters than letters"),
         ({"ü": "v"}, "property: 'ü' has other characters than letters"),
         ({"SSD": "1", "ssd": "2"}, "property: 'SSD' and 'ssd' differ by letter case only"),
-        ({"availability_zone": "a,b"}, "availability_zone: 'a,b': a host is in one zone only"),
-        ({"availability_zone": "a:b"}, "availability_zone: 'a:b': zones have no colon"),
+        ({"availability_zone": "a,b"}, "availability_zone: 'a,b': a host can be in one zone only"),
+        (
+            {"availability_zone": "a:b"},
+            "availability_zone: 'a:b': the name of a zone cannot contain a colon",
+        ),
         ({"availability_zone": ""}, "availability_zone: is empty"),
     ],
 )

@@ -233,7 +233,9 @@ def test_a_write_that_does_not_certify_is_tried_again_for_long(mariadb_database,
 @pytest.mark.daemons
 def test_a_transaction_that_always_loses_gets_an_error_that_says_so(mariadb_database, monkeypatch):
     monkeypatch.setattr("inventory.engine._CONFLICT_TIMEOUT", 0.5)
-    with pytest.raises(TransactionLost, match=r"too busy: others wrote the same rows at each of"):
+    with pytest.raises(
+        TransactionLost, match=r"too busy: other programs wrote the same rows during each of"
+    ):
         mariadb_database.write(signalled(1213, 10_000))
 
 

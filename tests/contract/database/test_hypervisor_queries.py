@@ -120,7 +120,7 @@ def test_the_names_of_one(database):
     assert show(database, " n2 ")["hypervisor_hostname"] == "n2"
     assert show(database, a_uuid("h1 n1").upper())["hypervisor_hostname"] == "n1"
     assert show(database, str(node_id(database, "n1")))["hypervisor_hostname"] == "n1"
-    with pytest.raises(Malformed, match=r"'h2' are several: h1 \(\d+\), n2 \(\d+\); say which"):
+    with pytest.raises(Malformed, match=r"'h2' is the name of several hypervisors: h1 \(\d+\), n2"):
         show(database, "h2")
 
 

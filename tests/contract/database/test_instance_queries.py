@@ -113,7 +113,7 @@ def test_one_of_several_with_a_name_is_told_by_its_uuid(guests):
     first, second = sorted([(WEB, "h1"), (NEW, "h2")])
     assert str(caught.value) == (
         f"instance: 2 instances have the name 'web': {first[0]} on {first[1]}; {second[0]} on"
-        f" {second[1]}; say which by its uuid"
+        f" {second[1]}; name one of them by its uuid"
     )
     assert show(guests, "Web")["uuid"] == OTHER
     assert show(guests, NEW)["host"] == "h2"

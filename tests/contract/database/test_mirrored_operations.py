@@ -134,5 +134,5 @@ def test_what_nova_knows_nothing_of_is_ours(cloud: Database) -> None:
     cloud.write(lambda c: service_operations.end_maintenance(c, ["h1", "h2"]))
     cloud.write(lambda c: service_operations.disable(c, ["h1", "h2"], "lamp"))
     (one, _) = cloud.write(lambda c: service_operations.enable(c, ["h1", "h2"]))
-    assert one["note"].startswith("what Nova says of it counts again at the next audit")
+    assert one["note"].startswith("the state of the host in Nova counts again at the next audit")
     cloud.write(lambda c: server_group_operations.create(c, "g", "anti-affinity"))

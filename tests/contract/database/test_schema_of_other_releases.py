@@ -128,8 +128,8 @@ def test_a_later_schema_that_does_not_work_with_this_release_is_refused(
 ):
     say(synced, "9999", oldest_code)
     message = (
-        f"the database's schema is at 9999 and works with releases of {works_with} and later,"
-        f" this release is of {HEAD}: install a later release on this machine"
+        f"the database's schema is at 9999 and works with releases of schema {works_with} and"
+        f" later, but this release has schema {HEAD}: install a later release on this machine"
     )
     for refused in (migrations.check, migrations.sync):
         with pytest.raises(SchemaError) as raised:
@@ -139,7 +139,7 @@ def test_a_later_schema_that_does_not_work_with_this_release_is_refused(
 
 def test_a_sync_that_takes_away_what_this_release_needs_is_noticed_before_its_end(synced):
     say(synced, HEAD, "9999")
-    with pytest.raises(SchemaError, match="works with releases of 9999 and later"):
+    with pytest.raises(SchemaError, match="works with releases of schema 9999 and later"):
         migrations.check(synced)
 
 

@@ -82,7 +82,9 @@ def test_names_are_given_once_and_fit_a_line(database):
     create(database)
     # Requests name groups, and people mix such names up.
     for name in ("WEB", "wéb"):
-        with pytest.raises(InUse, match=f"group 'web' already, which is not told from '{name}'"):
+        with pytest.raises(
+            InUse, match=f"group 'web' already, which counts as the same name as '{name}'"
+        ):
             create(database, name)
     for name in ("", "x" * 256, "a\tb"):
         with pytest.raises(Malformed, match="name: "):
@@ -127,8 +129,8 @@ def test_a_group_with_members_is_deleted_by_force_only(cloud):
     with pytest.raises(InUse) as caught:
         delete(cloud, "empty", "web")
     assert str(caught.value) == (
-        "server group web has 2 members, on h1, h2: delete them first, or let nothing keep them"
-        " together or apart any more with --force"
+        "server group web has 2 members, on h1, h2: delete them first, or delete the group"
+        " nevertheless with --force: its policy then no longer applies to them"
     )
     assert len(listed(cloud)) == 2
     delete(cloud, "empty", "web", force=True)
@@ -182,7 +184,7 @@ def test_members_that_break_the_policy_are_added_by_force_only(cloud):
         add(cloud, "n3", name="near")
     assert str(caught.value) == (
         "server group near would break its policy affinity on h2: move instances first, or add"
-        " them all the same with --force"
+        " the instances nevertheless with --force"
     )
     add(cloud, "t1", "t2", "t4", name="two")
     with pytest.raises(InUse, match="would break its policy anti-affinity on h1"):
@@ -207,9 +209,13 @@ def test_instances_that_cannot_become_members(cloud):
     add(cloud, "u1", name="other")
     claim(cloud, "a group of a conductor", "u3")
     for uuid, kind, refusal in (
-        ("u1", InUse, "instance u1 is in server group other: it can be in one only"),
+        (
+            "u1",
+            InUse,
+            "instance u1 is in server group other: an instance can be in one server group only",
+        ),
         ("u3", InUse, "instance u3 is in server group a group of a conductor: it can be in"),
-        ("u9", NotFound, "there is no instance 'u9': no agent has seen it and nothing is claimed"),
+        ("u9", NotFound, "there is no instance 'u9': no agent has seen it, and it has no claim"),
     ):
         with pytest.raises(kind) as caught:
             add(cloud, "u2", uuid)

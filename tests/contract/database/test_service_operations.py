@@ -82,9 +82,9 @@ def test_without_a_reason_none_is_stored(database, reason):
 @pytest.mark.parametrize(
     ("reason", "problem"),
     [
-        ("x" * 256, "reason: 256 characters, at most 255 are kept"),
-        ("two\nlines", "reason: has characters that cannot be shown in a line"),
-        ("\ud800", "reason: has characters that cannot be shown in a line"),
+        ("x" * 256, "reason: has 256 characters, at most 255 are allowed"),
+        ("two\nlines", "reason: has characters that cannot be printed on one line"),
+        ("\ud800", "reason: has characters that cannot be printed on one line"),
     ],
 )
 def test_reasons_that_do_not_fit_are_refused(database, reason, problem):
@@ -99,7 +99,7 @@ def test_reasons_that_do_not_fit_are_refused(database, reason, problem):
 @pytest.mark.parametrize("reason", ["AUTO: no", "auto: no"])
 def test_an_operator_cannot_speak_for_the_agent(database, reason):
     serve(database, "h1")
-    with pytest.raises(Malformed, match="'AUTO: ' is the beginning of reasons of agents"):
+    with pytest.raises(Malformed, match="'AUTO: ' begins the reasons that agents write"):
         database.write(lambda c: service_operations.disable(c, ["h1"], reason))
 
 
@@ -118,7 +118,8 @@ def test_to_enable_what_its_agent_disabled_is_allowed_and_commented(database):
     (done,) = database.write(lambda c: service_operations.enable(c, ["h1"]))
     assert done["status"] == "enabled"
     assert done["note"] == (
-        "its own agent had disabled it (libvirt hangs), and does so again when its next audit fails"
+        "the agent of the host had disabled it (libvirt hangs), and will do so again if its next"
+        " audit fails"
     )
     database.write(lambda c: services.disable_automatically(c, ids, "libvirt hangs"))
     assert service(database).disabled_reason == "AUTO: libvirt hangs"
@@ -232,7 +233,9 @@ def test_only_compute_services_have_switches(database):
         lambda c: service_operations.disable(c, ["h1"], None, "nova-scheduler"),
         lambda c: service_operations.force_down(c, ["h1"], True, "nova-scheduler"),
     ):
-        with pytest.raises(Malformed, match="binary: nova-scheduler has no such switch"):
+        with pytest.raises(
+            Malformed, match="binary: nova-scheduler cannot be disabled or forced down"
+        ):
             database.write(order)
 
 

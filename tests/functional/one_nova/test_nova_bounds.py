@@ -85,9 +85,7 @@ def test_the_ratio_of_placement_bounds_how_many_vcpus_fit(
     assert switched.statuses(*servers) == ["ACTIVE"] * 15
     if name == "ours":
         checked = deployment.cli("nova", "check").stdout
-        assert (
-            f"something else of 3 nodes: {HOSTS[0]} (VCPU allocation_ratio 5, not 4), " in checked
-        )
+        assert f"other values for 3 nodes: {HOSTS[0]} (VCPU allocation_ratio 5, not 4), " in checked
     switched.delete_all()
     set_ratio(4.0)
 

@@ -140,7 +140,7 @@ def test_a_configured_cpu_that_is_offline_is_named() -> None:
         sets.pinned(IMAGINARY)
     assert str(caught.value) == (
         "option [compute] cpu_dedicated_set names CPUs that are not online: 5,7; "
-        "bring them online, or change it and restart the agent"
+        "bring them online, or change the option and restart the agent"
     )
     with pytest.raises(CpusNotOnline, match="cpu_shared_set"):
         sets.vcpus(IMAGINARY)
@@ -166,7 +166,7 @@ def test_dedicated_cpus_may_be_off_where_their_power_is_managed(tmp_path: Path) 
         sets.pinned(HostCpus(frozenset(range(6)), frozenset({0, 2})))
     assert str(caught.value) == (
         "option [compute] cpu_dedicated_set names CPUs that the host does not have: 6-7; "
-        "change it and restart the agent"
+        "change the option and restart the agent"
     )
 
 
@@ -207,8 +207,8 @@ def test_the_option_of_before_20_0_may_reserve_cpus_besides(tmp_path: Path) -> N
     ("value", "why"),
     [
         ("0-3,five", "'five' is neither a CPU nor a range of them"),
-        ("0-1,^0,^1", "names no CPU; unset it to have no such set"),
-        (",", "names no CPU; unset it to have no such set"),
+        ("0-1,^0,^1", "names no CPU; unset the option to have no such set"),
+        (",", "names no CPU; unset the option to have no such set"),
     ],
 )
 def test_a_bad_set_is_refused_by_name(tmp_path: Path, name: str, value: str, why: str) -> None:
@@ -223,16 +223,16 @@ def test_a_bad_set_under_the_older_name_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["cpu_shared_set", "cpu_dedicated_set"])
 def test_old_and_new_options_exclude_each_other(tmp_path: Path, name: str) -> None:
     assert refusal(tmp_path, {name: "0-1"}, vcpu_pin_set="2-15") == (
-        f"option [DEFAULT] vcpu_pin_set = '2-15': cannot be combined with [compute] {name}, "
-        "which came in its place; unset one of them"
+        f"option [DEFAULT] vcpu_pin_set = '2-15': cannot be combined with [compute] {name}, which"
+        " replaced it; unset one of these options"
     )
 
 
 @pytest.mark.parametrize("name", ["cpu_shared_set", "cpu_dedicated_set"])
 def test_cpus_are_reserved_by_leaving_them_out(tmp_path: Path, name: str) -> None:
     assert refusal(tmp_path, {name: "0-1"}, reserved_host_cpus=2) == (
-        f"option [DEFAULT] reserved_host_cpus = 2: cannot be combined with [compute] {name}: "
-        "the rest is the host's; unset it"
+        f"option [DEFAULT] reserved_host_cpus = 2: cannot be combined with [compute] {name}: the"
+        " remaining CPUs are reserved for the host; unset this option"
     )
 
 
@@ -312,5 +312,5 @@ def test_bad_reserves_are_refused_by_name(tmp_path: Path, value: str, why: str) 
 
 
 def test_a_reserve_that_is_there_twice_is_a_mistake(tmp_path: Path) -> None:
-    with pytest.raises(DriverMisconfigured, match=r"'node:0,size:2MB,count:2': .* there twice"):
+    with pytest.raises(DriverMisconfigured, match=r"'node:0,size:2MB,count:2': .* is given twice"):
         reserves(tmp_path, "node:0,size:2048,count:1", "node:0,size:2MB,count:2")

@@ -41,9 +41,9 @@ def test_one_has_it_and_the_other_takes_over(
     lines = [record.getMessage() for record in caplog.records]
     assert lines == [
         "Taking over lease nova mirror for 60 s at a time",
-        "Standing by: the agent of c1 has lease nova mirror",
+        "Standing by: the agent of c1 holds lease nova mirror",
         "Taking over lease nova mirror for 60 s at a time",
-        "Standing by: the agent of c2 has lease nova mirror",
+        "Standing by: the agent of c2 holds lease nova mirror",
     ]
 
 

@@ -75,7 +75,7 @@ def test_audits_that_stop_are_noticed(measures: AgentMetrics) -> None:
     measures.audited_at = time.monotonic() - longest + 5
     assert not measures.check_hypervisor(60)
     measures.audited_at = time.monotonic() - longest - 1
-    problem = "the last audit ended 241 s ago, one is due every 60 s"
+    problem = "the last audit ended 241 s ago, an audit is due every 60 s"
     assert measures.check_hypervisor(60) == problem
     measures.audited(0.1, DatabaseUnavailable("gone"))
     # That is no fault of the hypervisor's.

@@ -51,12 +51,12 @@ class Failing:
         (
             "set_host_enabled",
             {"enabled": True, "reason": "x"},
-            "reason: only a host that is being disabled has one",
+            "reason: only a host that is being disabled can have a reason",
         ),
         (
             "host_maintenance_mode",
             {"mode": False, "reason": "x"},
-            "reason: the end of maintenance has none",
+            "reason: the end of maintenance has no reason",
         ),
         ("host_maintenance_mode", {"mode": True, "reason": 5}, "reason: must be a text"),
         (
@@ -73,7 +73,7 @@ class Failing:
         (
             "service_enable",
             {"binary": "nova-scheduler", "host": "controller"},
-            "binary: nova-scheduler has no such switch",
+            "binary: nova-scheduler cannot be disabled or forced down",
         ),
         ("host_describe", {"host": ["alpha"]}, "host: must be a text"),
         ("host_describe", {"host": {}}, "host: must be a text"),

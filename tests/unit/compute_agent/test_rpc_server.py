@@ -208,7 +208,7 @@ def test_a_client_without_a_broker_fails_at_once(configured: Configured) -> None
 
 def test_a_client_of_an_absent_agent_fails_in_time(configured: Configured) -> None:
     client = AgentClient(configured("kombu+memory:///"))
-    with pytest.raises(ServiceUnavailable, match=r"'beta' has not answered within 0\.2 s: is"):
+    with pytest.raises(ServiceUnavailable, match=r"'beta' has not answered within 0\.2 s: check"):
         client.call(RequestContext(), "beta", "ping", 0.2, arg="hello")
     client.close()
 
@@ -231,7 +231,7 @@ def test_a_client_of_several_agents_names_those_that_have_not_answered(
             timeout = PATIENCE if name == "alpha" else 0.2
             with suppress(NoAnswer):
                 client.call(RequestContext(), name, "ping", timeout, arg="hello")
-            assert f" {who} not answered within 5 s: is" in str(client.no_answer(5))
+            assert f" {who} not answered within 5 s: check" in str(client.no_answer(5))
     finally:
         client.close()
         agent.stop()
@@ -244,7 +244,9 @@ def test_an_agent_of_an_older_release_has_no_such_method(configured: Configured)
     assert wait_until(agent.listening)
     client = AgentClient(conf)
     try:
-        with pytest.raises(ServiceUnavailable, match="older release answered, which has no config"):
+        with pytest.raises(
+            ServiceUnavailable, match="older release answered, which does not know config"
+        ):
             client.call(RequestContext(), "alpha", "config_show", 20)
     finally:
         client.close()

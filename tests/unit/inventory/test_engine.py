@@ -37,10 +37,10 @@ def test_a_database_that_cannot_be_opened_is_unavailable(tmp_path):
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("nonsense", "it cannot be read as a URL"),
-        ("mysql+pymysql:nova:secret@host", "it cannot be read as a URL"),
+        ("nonsense", "the value cannot be read as a URL"),
+        ("mysql+pymysql:nova:secret@host", "the value cannot be read as a URL"),
         # The port may be a part of the password.
-        ("mysql+pymysql://nova:secret", "it cannot be read as a URL"),
+        ("mysql+pymysql://nova:secret", "the value cannot be read as a URL"),
         ("baddriver://nova:secret@host", "baddriver:// names no driver that is installed"),
         ("mysql+no://nova:secret@host", r"mysql\+no:// names no driver that is installed"),
         ("postgresql://nova:secret@host", "postgresql:// names no driver that is installed"),

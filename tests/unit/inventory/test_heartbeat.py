@@ -81,7 +81,9 @@ def test_a_stop_does_not_wait_for_a_database_that_hangs(caplog):
     heart.start()
     assert database.hangs.wait(PATIENCE)
     heart.stop(0.05)
-    assert caplog.messages == ["Heartbeat still waits for the database; stopping without it"]
+    assert caplog.messages == [
+        "The heartbeat still waits for the database; stopping without a last heartbeat"
+    ]
     database.may_answer.set()
     heart.stop()
     assert not heart._thread.is_alive()

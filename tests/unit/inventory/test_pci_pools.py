@@ -39,7 +39,7 @@ def counts(pools):
         (
             [a_pool(1), a_pool(5, **PF), a_pool(3, **REMOTE)],
             [wanted(1), wanted(2)],
-            "needs 2 of vendor_id=8086, 0 left by the requests before it"
+            "needs 2 of vendor_id=8086, 0 left by the other requests of this instance"
             " besides dev_type=type-PF or remote_managed=true",
         ),
         (
@@ -219,7 +219,7 @@ def test_a_refusal_names_cells_and_policy_in_one_line():
     cells = host_cells(0, 0)
     assert devices(NEAR, FAR).refusal([wanted(3), either], cells) == (
         "needs 2 of vendor_id=8086 tag=a b or product_id=1520 for NUMA cells 0, 1"
-        " (policy required), 1 left by the requests before it"
+        " (policy required), 1 left by the other requests of this instance"
     )
     assert devices(FAR).refusal([wanted(1)], cells[:1]) == (
         "needs 1 of vendor_id=8086 for NUMA cells 0 (policy legacy), 0 free"

@@ -43,7 +43,7 @@ def test_too_many_are_left_out_for_a_time_and_not_for_ever(warned):
     many = [str(number) for number in range(MAX_WARNINGS + 5)]
     *written, last = warned(*many)
     assert written == many[:MAX_WARNINGS]
-    assert last.startswith("Plug-ins gave 1000 different warnings: further ones are not logged")
+    assert last.startswith("Plug-ins gave 1000 different warnings: further warnings are not logged")
     assert warned("new") == []
     assert warned("new", after=PERIOD - 1) == []
     assert warned("new", after=1) == ["new"]

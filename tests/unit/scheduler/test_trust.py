@@ -225,10 +225,10 @@ def test_a_service_that_says_too_much(server, caplog, monkeypatch):
 @pytest.mark.parametrize(
     ("status", "body", "cause"),
     [
-        (200, b"nonsense", "answers no JSON: Expecting value"),
-        (200, b"\xff\xfe\xff", "answers no JSON: "),
-        (200, b"[" * 100_000, "answers no JSON: "),
-        (200, b"", "answers no JSON: Expecting value"),
+        (200, b"nonsense", "answers with something that is not JSON: Expecting value"),
+        (200, b"\xff\xfe\xff", "answers with something that is not JSON: "),
+        (200, b"[" * 100_000, "answers with something that is not JSON: "),
+        (200, b"", "answers with something that is not JSON: Expecting value"),
         (200, b"[]", "answers without a list of hosts"),
         (200, b'{"hosts": {}}', "answers without a list of hosts"),
         (404, b'{"hosts": []}', "answers 404 Not Found"),
@@ -321,7 +321,7 @@ def test_doing_without_verification_is_warned_of(server, caplog):
     conf = configured(server=ADDRESS, port=server.port, insecure_ssl=True)
     assert trust.load(conf).levels(NODES)["n1"] == "trusted"
     assert caplog.messages == [
-        f"[trusted_computing] attestation_insecure_ssl: any server that answers for {ADDRESS}"
+        f"[trusted_computing] attestation_insecure_ssl is on: any server that answers for {ADDRESS}"
         " decides which nodes are trusted"
     ]
 

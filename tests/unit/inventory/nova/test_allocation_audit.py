@@ -110,24 +110,24 @@ def test_nothing_disagrees(
             an_instance(None),
             {"n2": {"i1": SMALL}},
             Kind.LEFT_OVER,
-            "instance i1 has an allocation on node-2 without being there",
-            "nova-manage placement audit --delete --resource_provider n2, while nothing is built"
-            " there or moved there",
+            "instance i1 has an allocation on node-2 but is not on this node",
+            "nova-manage placement audit --delete --resource_provider n2, while no instance is"
+            " being built or moved there",
         ),
         # A node that Nova has no more, and a class that Nova's command does not look at.
         (
             an_instance(None),
             {"gone": {"i2": SMALL}},
             Kind.LEFT_OVER,
-            "unknown consumer i2 has an allocation on gone without being there",
-            "nova-manage placement audit --delete --resource_provider gone, while nothing is built"
-            " there or moved there",
+            "unknown consumer i2 has an allocation on gone but is not on this node",
+            "nova-manage placement audit --delete --resource_provider gone, while no instance is"
+            " being built or moved there",
         ),
         (
             an_instance(None),
             {"n1": {"i2": {"CUSTOM_BAREMETAL": 1}}},
             Kind.LEFT_OVER,
-            "unknown consumer i2 has an allocation on node-1 without being there",
+            "unknown consumer i2 has an allocation on node-1 but is not on this node",
             "openstack resource provider allocation unset --provider n1 i2",
         ),
         (
@@ -150,8 +150,8 @@ def test_what_is_wrong_during_a_move_is_waited_for() -> None:
     allocations = {"n2": {"i1": SMALL, "m1": SMALL}, "n3": {"i1": SMALL}}
     found = audited(an_instance(), allocations=allocations, migrations=(MOVE,))
     assert [(each.text, each.cure) for each in found] == [
-        ("instance i1 has an allocation on node-3 without being there", WAIT),
-        ("migration m1 has an allocation on node-2 without being there", WAIT),
+        ("instance i1 has an allocation on node-3 but is not on this node", WAIT),
+        ("migration m1 has an allocation on node-2 but is not on this node", WAIT),
     ]
 
 

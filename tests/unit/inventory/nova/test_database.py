@@ -45,10 +45,10 @@ def test_a_new_schema_is_seen_when_the_old_one_is_forgotten(
 @pytest.mark.parametrize(
     ("url", "why"),
     [
-        ("mysql+pymysql://nova:secret@h:port/db", "its URL cannot be read"),
-        ("secret", "its URL cannot be read"),
-        ("baddriver://nova:secret@h/db", "missing driver"),
-        ("postgresql+psycopg2://nova:secret@h/db", "missing driver"),
+        ("mysql+pymysql://nova:secret@h:port/db", "the URL cannot be read"),
+        ("secret", "the URL cannot be read"),
+        ("baddriver://nova:secret@h/db", "a driver that is not installed"),
+        ("postgresql+psycopg2://nova:secret@h/db", "a driver that is not installed"),
     ],
 )
 def test_a_url_that_cannot_be_used_is_not_quoted(url: str, why: str) -> None:

@@ -257,21 +257,30 @@ def test_the_catalog_has_no_placement(tmp_path: Path, server: CannedServer) -> N
 def test_no_endpoint_at_all(tmp_path: Path) -> None:
     message = refusal(a_client(tmp_path, "auth_type = none"))
     assert (
-        "no endpoint: neither section [placement] nor the service catalog has one; set" in message
+        "no endpoint: neither section [placement] nor the service catalog has an endpoint of"
+        " Placement; set" in message
     )
 
 
 @pytest.mark.parametrize(
     ("status", "body", "message"),
     [
-        (401, an_error(401, "Unknown token"), "HTTP 401: Unknown token; the account of section"),
+        (
+            401,
+            an_error(401, "Unknown token"),
+            "HTTP 401: Unknown token; Placement does not know the account of section",
+        ),
         (
             403,
             an_error(403, "Not you"),
             "HTTP 403: Not you; the account of section [placement] lac",
         ),
-        (404, an_error(404, "Nothing"), "HTTP 404: Nothing; this is not where Placement is: check"),
-        (404, b"<h1>Not here</h1>", "HTTP 404: Not Found; this is not where Placement is: check"),
+        (
+            404,
+            an_error(404, "Nothing"),
+            "HTTP 404: Nothing; the answer is not from Placement: check",
+        ),
+        (404, b"<h1>Not here</h1>", "HTTP 404: Not Found; the answer is not from Placement: check"),
         (406, an_error(406, "No"), "HTTP 406: No; this release of Placement is too old: upgrade"),
         (500, an_error(500, "a\n  b"), "HTTP 500: a b; see the log of Placement"),
         (503, b"<h1>busy</h1>", "HTTP 503: Service Unavailable; see the log of Placement"),
@@ -295,16 +304,15 @@ def test_a_refused_request_says_why(client: PlacementClient, server: CannedServe
         client.inventories("p1")
     assert caught.value.status == 404
     assert str(caught.value) == (
-        f"Placement refused GET {server.url}{path} (HTTP 404):"
-        " No resource provider with uuid p1 found;"
-        " look at what it names, and at the log of Placement"
+        f"Placement refused GET {server.url}{path} (HTTP 404): No resource provider with uuid p1"
+        " found; check what the reason names, and the log of Placement"
     )
 
 
 @pytest.mark.parametrize(
     ("code", "is_concurrent", "cure"),
     [
-        ("placement.concurrent_update", True, "read it again and repeat"),
+        ("placement.concurrent_update", True, "read the allocations again and repeat the request"),
         ("placement.undefined_code", False, "choose another host"),
     ],
 )

@@ -197,7 +197,7 @@ class TestThreads:
         room = a_room(a_cell(0))
         assert not fits(room, self.asked)
         assert refusal(room, self.asked) == (
-            "needs cores with several threads, the host's have one each"
+            "needs cores with several threads, but each core of the host has only one"
         )
         assert fitted(room, GuestRequest(needs(a_pinned_cell()).topology, threads=True)) is None
 
@@ -333,7 +333,7 @@ def test_of_more_than_16_cells_with_devices_those_with_most_are_looked_at():
     asking = needs(*two, devices=[wanted(5)])
     assert ids(a_room(*cells, pools=pools), asking) is None
     assert refusal(a_room(*cells, pools=pools), asking) == (
-        "finds no place on those of the host's 20 NUMA cells that were tried"
+        "finds no place in any of the tried combinations of the host's 20 NUMA cells"
     )
     assert ids(a_room(*cells[:16], pools=pools), asking) == [1, 0]
 

@@ -95,7 +95,7 @@ def test_a_host_without_threads(siblings):
     assert numa_pinning.shortage(FreeCpus(cell), six, 1) == "needs 7 CPUs to pin, 6 free of 8"
     two.cpu_thread_policy = "require"
     assert numa_pinning.shortage(FreeCpus(cell), two, 0) == (
-        "needs cores with several threads, the host's have one each"
+        "needs cores with several threads, but each core of the host has only one"
     )
 
 
@@ -200,4 +200,4 @@ def test_a_core_of_fewer_threads_than_others_is_none_to_be_alone_on():
 
 def test_a_cell_of_a_mixed_guest_that_pins_nothing_has_no_core_alone():
     guest = a_pinned_cell(cpus=0, cpu_thread_policy="isolate")
-    assert "without pinning" in str(numa_pinning.shortage(FreeCpus(a_cell()), guest, 0))
+    assert "pins no CPU" in str(numa_pinning.shortage(FreeCpus(a_cell()), guest, 0))

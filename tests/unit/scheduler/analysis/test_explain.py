@@ -186,7 +186,7 @@ def test_later_instances_see_what_earlier_ones_have_taken():
     }
     with pytest.raises(ValueError, match="refused for instance 3, before 4"):
         why(hosts, spec=spec, index=4, uuids=(*uuids, "u5"))
-    with pytest.raises(ValueError, match="has 4 instances, there is no number 4"):
+    with pytest.raises(ValueError, match="has 4 instances: there is no instance number 4"):
         why(hosts, spec=spec, index=4, uuids=uuids)
 
 

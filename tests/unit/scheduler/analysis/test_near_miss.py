@@ -155,7 +155,7 @@ def test_what_no_amount_is_known_of_is_an_obstacle():
     unknown.ram_allocation_ratio = None
     ((_, lacks, text),) = near_misses_of(a_table(unknown))
     assert lacks == {}
-    assert "no allocation ratio of the host is known" in text
+    assert "but the allocation ratio of the host is not known" in text
     assert near_misses(a_table()) == []
     assert near_misses(a_table(a_free_host("any")), filters=()) == []
 

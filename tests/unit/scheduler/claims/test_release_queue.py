@@ -117,8 +117,8 @@ def test_a_release_is_tried_again_while_the_lease_lasts(cloud, caplog, monkeypat
         assert wait_until(lambda: claimed(cloud) == {})
     # As often as it failed, it is said once.
     assert caplog.messages == [
-        f"Claims of deleted instances, such as {U[0]}, stay for now; releasing them is tried again"
-        f" until their leases end: {error}"
+        f"Claims of deleted instances, such as {U[0]}, stay for now; the release is tried again"
+        f" until the leases end: {error}"
     ]
     queue.stop(PATIENCE)
 
@@ -156,7 +156,7 @@ def test_adding_does_not_wait_for_a_database_that_hangs(monkeypatch, caplog):
     claimer.may_answer.set()
     queue.stop(PATIENCE)
     assert caplog.messages == [
-        "Claims of deleted instances stay until their leases end: too many wait",
+        "Claims of deleted instances stay until their leases end: too many releases are waiting",
         "Claims of 5 deleted instances were not released before shutdown; they stay until their"
         " leases end",
     ]

@@ -56,7 +56,9 @@ def test_amounts_that_are_asked_for_elsewhere_are_not_asked_for_again():
 
 @pytest.mark.parametrize("amount", ["some", "-1", "", "1.5"])
 def test_an_amount_that_is_none_is_an_error(amount):
-    with pytest.raises(ValueError, match=r"'resources1:VGPU' = .* is no number of 0 or more"):
+    with pytest.raises(
+        ValueError, match=r"'resources1:VGPU' = .* is not a whole number of 0 or more"
+    ):
         query(extra_specs={"resources1:VGPU": amount})
 
 

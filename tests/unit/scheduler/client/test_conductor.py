@@ -131,8 +131,8 @@ def test_at_the_deadline_it_says_that_the_request_may_be_repeated():
     assert scene.timeouts == [10, 10, 10]
     assert scene.time == 1033
     assert caught.value.reason == (
-        "Request req-1 is not answered in attempt 3, the last before the deadline of 34 s; it may"
-        " be repeated with the same instance uuids. The last failure: Silence."
+        "Request req-1 is not answered in attempt 3, the last before the deadline of 34 s; the"
+        " request may be repeated with the same instance uuids. The last failure: Silence."
     )
     assert caught.value.__cause__ is SILENCE
 

@@ -137,7 +137,9 @@ def test_a_host_without_a_known_ratio_has_that_of_its_aggregates_or_is_refused(f
     assert full.rule.host_passes(full.hosted(["2"], ratio=None), spec)
     host = full.hosted([], ratio=None)
     assert not full.rule.host_passes(host, spec)
-    assert full.rule.reason(host, spec).endswith(", no allocation ratio of the host is known")
+    assert full.rule.reason(host, spec).endswith(
+        ", but the allocation ratio of the host is not known"
+    )
 
 
 @each_resource

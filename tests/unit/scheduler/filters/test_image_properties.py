@@ -112,7 +112,7 @@ def test_version_beside_an_architecture(version, asked, found):
 def test_a_version_without_a_condition_is_one_that_no_host_has(asked):
     # Nova refuses such an image when it is loaded.
     image = an_image(hw_architecture="x86_64", img_hv_requested_version=asked)
-    reason = f"needs hypervisor version {asked!r}, which is no condition such as '>=6.0'"
+    reason = f"needs hypervisor version {asked!r}, which is not a condition such as '>=6.0'"
     assert verdict(a_host(hypervisor_version=6002000), image) == reason
     assert verdict(a_host(hypervisor_version=0), image) is None
 

@@ -8,9 +8,9 @@ from scheduler.filters.isolated_hosts import IsolatedHostsFilter
 from tests.builders import a_request, an_image
 from tests.hosts import a_host, a_table
 
-ISOLATED = "image 'A' is isolated, the host is none of {} isolated"
-RESERVED = "is kept for {}, {!r} is none of them"
-NO_IMAGE = "is kept for {}, the request names none"
+ISOLATED = "image 'A' is isolated, but the host is none of {}"
+RESERVED = "is kept for {}, {!r} is none of these images"
+NO_IMAGE = "is kept for {}, the request names no image"
 NO, ONE = "0 isolated images", "1 isolated image"
 
 
@@ -25,23 +25,23 @@ def a_request_for(image):
 @pytest.mark.parametrize(
     ("images", "hosts", "restrict", "host", "image", "reason"),
     [
-        (["A"], ["iso1"], True, "ISO1", "A", ISOLATED.format(1)),
+        (["A"], ["iso1"], True, "ISO1", "A", ISOLATED.format("1 isolated host")),
         (["A"], ["iso1"], True, "iso1", None, NO_IMAGE.format(ONE)),
         ([], ["iso1"], True, "iso1", "A", RESERVED.format(NO, "A")),
         ([], ["iso1"], False, "iso1", "A", None),
-        (["A"], [], True, "h", "A", ISOLATED.format(0)),
+        (["A"], [], True, "h", "A", ISOLATED.format("0 isolated hosts")),
         (["A"], [], True, "h", "B", None),
         ([], [], True, "h", "A", None),
         # The matrix: isolated and other images, listed and other hosts.
         (["A"], ["iso1"], True, "iso1", "A", None),
         (["A"], ["iso1"], True, "iso1", "B", RESERVED.format(ONE, "B")),
-        (["A"], ["iso1"], True, "h", "A", ISOLATED.format(1)),
+        (["A"], ["iso1"], True, "h", "A", ISOLATED.format("1 isolated host")),
         (["A"], ["iso1"], True, "h", "B", None),
         (["A"], ["iso1"], False, "iso1", "A", None),
         (["A"], ["iso1"], False, "iso1", "B", None),
-        (["A"], ["iso1"], False, "h", "A", ISOLATED.format(1)),
+        (["A"], ["iso1"], False, "h", "A", ISOLATED.format("1 isolated host")),
         (["A"], ["iso1"], False, "h", "B", None),
-        (["A", "B"], ["iso1", "iso2"], True, "h", "A", ISOLATED.format(2)),
+        (["A", "B"], ["iso1", "iso2"], True, "h", "A", ISOLATED.format("2 isolated hosts")),
         (["A"], ["iso1"], True, "iso1", "a", RESERVED.format(ONE, "a")),
         (["A"], ["iso1"], True, "h", None, None),
         (["A"], ["iso1"], False, "iso1", None, None),

@@ -71,9 +71,9 @@ def test_settings_that_cannot_be_read_are_left_out_and_named():
     table = a_table(a_host("h1", metrics=metrics("a")), a_host("h2"))
     assert rule.mask(table, a_request()).tolist() == [True, False]
     assert list(table.warnings) == [
-        "[metrics] weight_setting has 'b', which is no name=ratio and is ignored",
-        "[metrics] weight_setting has '=2', which is no name=ratio and is ignored",
-        "[metrics] weight_setting has 'c=x', which is no name=ratio and is ignored",
+        "[metrics] weight_setting has 'b', which is not of the form name=ratio and is ignored",
+        "[metrics] weight_setting has '=2', which is not of the form name=ratio and is ignored",
+        "[metrics] weight_setting has 'c=x', which is not of the form name=ratio and is ignored",
     ]
 
 

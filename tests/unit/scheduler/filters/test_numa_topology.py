@@ -98,7 +98,7 @@ WORKED_CASES = [
     (
         numa_host(),
         a_request(extra_specs=DEDICATED | REQUIRE),
-        "needs cores with several threads, the host's have one each",
+        "needs cores with several threads, but each core of the host has only one",
     ),
     (numa_host(*two_cells_of_pages()), asked(a_guest_cell(memory=1024, pagesize=2048)), None),
     (

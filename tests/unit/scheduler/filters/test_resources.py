@@ -16,7 +16,7 @@ from tests.hosts import a_host, a_table
 AMOUNTS = st.integers(-(10**6), 10**6)
 RATIOS = st.floats(0, 64) | st.none()
 # Nova raises TypeError for a host that has never reported its ratio.
-UNKNOWN = "no allocation ratio of the host is known"
+UNKNOWN = "but the allocation ratio of the host is not known"
 
 
 def limits_after(rule, host, spec):

@@ -321,7 +321,7 @@ def test_beyond_a_full_queue_decisions_are_dropped_and_counted(database, caplog)
     idle.start()
     assert wait_until(lambda: len(caplog.messages) == 2)
     assert caplog.messages == [
-        "Writing decisions drops items: the database does not take them in time",
+        "Writing decisions drops items: the database does not store the decisions in time",
         "Writing decisions recovered; 3 items were dropped",
     ]
     idle.stop()

@@ -175,7 +175,7 @@ def test_without_its_hosts_a_decision_is_still_there(cloud, scheduler, tmp_path)
     cloud.write(lambda c: c.execute(WITHOUT_HOSTS))
     (recalled,) = kept(cloud)
     assert recalled.record.outcome == "placed"
-    lost = "the hosts that it was made on are lost: snapshot 0 of the log is missing"
+    lost = "the hosts of the decision are lost: snapshot 0 of the log is missing"
     with pytest.raises(DecisionIncomplete, match=lost):
         recalled.again(_driver(recalled))
     with pytest.raises(DecisionIncomplete, match=lost):

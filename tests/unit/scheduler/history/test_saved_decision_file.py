@@ -73,7 +73,7 @@ def changed(text, **changes):
     return json.dumps(json.loads(text) | changes)
 
 
-NO_JSON = "it is not JSON and so no decision that was saved"
+NO_JSON = "it is not JSON, so it is not a saved decision"
 HOLDS_NONE = "it holds no decision that can be read: "
 
 

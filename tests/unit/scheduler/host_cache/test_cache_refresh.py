@@ -205,7 +205,7 @@ def test_a_host_without_a_service_is_reported_once(database, caplog):
     cache = HostCache(database, reload_interval=0)
     for _ in range(3):
         names(cache)
-    assert caplog.text.count("Host h1 has a compute node and no compute service") == 1
+    assert caplog.text.count("Host h1 has a compute node but no compute service") == 1
 
 
 def test_aggregates_are_seen_at_once(cloud):
@@ -244,10 +244,7 @@ def test_changes_that_were_missed_are_healed_by_a_reload_which_says_so(cloud, ca
     cache._reload_interval = 0
     with caplog.at_level(logging.WARNING):
         assert look(cache, "h1", "vcpus_total") == 5
-    assert (
-        "had missed changes of 1 node and had wrong figures of 0 others: h1; corrected"
-        in caplog.text
-    )
+    assert "had missed changes of 1 node and had wrong figures of 0 others: h1" in caplog.text
 
 
 def test_a_row_without_a_time_is_read_like_others(cloud):

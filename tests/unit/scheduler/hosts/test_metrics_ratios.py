@@ -50,8 +50,8 @@ def test_each_refused_setting_is_warned_of():
     warnings = []
     parse_ratios(["a=1", "b", "c=x"]).warn(warnings.append, "[group] option")
     assert warnings == [
-        "[group] option has 'b', which is no name=ratio and is ignored",
-        "[group] option has 'c=x', which is no name=ratio and is ignored",
+        "[group] option has 'b', which is not of the form name=ratio and is ignored",
+        "[group] option has 'c=x', which is not of the form name=ratio and is ignored",
     ]
 
 

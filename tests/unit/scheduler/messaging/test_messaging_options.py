@@ -50,9 +50,12 @@ def test_what_can_work_is_left_alone(checked: Checked, text: str) -> None:
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
-        ("rabbit://u:secret@h:0/", "port 0 of host 'h' is not from 1 to 65535"),
-        ("rabbit://u:secret@a:1,u:secret@b:99999/", "port 99999 of host 'b' is not from 1 to"),
-        ("rabbit://u:secret@h:-5/", "port -5 of host 'h' is not from 1 to 65535"),
+        ("rabbit://u:secret@h:0/", "port 0 of host 'h' is not a number from 1 to 65535"),
+        (
+            "rabbit://u:secret@a:1,u:secret@b:99999/",
+            "port 99999 of host 'b' is not a number from 1 to",
+        ),
+        ("rabbit://u:secret@h:-5/", "port -5 of host 'h' is not a number from 1 to 65535"),
         ("kombu+nosuch://u:secret@h:1/", "kombu cannot use 'kombu+nosuch': 'No such transport"),
         ("rabbits://u:secret@h:1/", "'rabbits'"),
         ("", "scheme"),

@@ -24,9 +24,9 @@ from tests.fixtures.daemons.process import PATIENCE
 MAKE = {"DEFAULT": rpc_transport, "oslo_messaging_notifications": notification_transport}
 GROUPS = pytest.mark.parametrize("group", MAKE)
 URLS = {
-    "u:secret@host:5672/": "it does not begin with a scheme",
-    "u:secret@rabbit://host/": "it does not begin with a scheme",
-    "://u:secret@host/": "it does not begin with a scheme",
+    "u:secret@host:5672/": "the value does not begin with a scheme",
+    "u:secret@rabbit://host/": "the value does not begin with a scheme",
+    "://u:secret@host/": "the value does not begin with a scheme",
     "rabit://u:secret@host/": "there is no driver 'rabit', the usual one is 'rabbit'",
     "rabbit://u:secret#x@host:5672/": "/ as %2F, ? as %3F and # as %23",
     "rabbit://u:secret/x@host:5672/": "/ as %2F, ? as %3F and # as %23",
@@ -38,7 +38,7 @@ URLS = {
     "rabbit://u:secret@h,secret@host/": "the password cannot be distinguished from the host",
     "rabbit://u:12,secret:x@host/": "the password cannot be distinguished from the host",
     "rabbit://u:x$secret@host/": "write a literal $ as $$",
-    "rabbit://u:secret@host/?heartbeat_rate=x": "no options of its driver",
+    "rabbit://u:secret@host/?heartbeat_rate=x": "not a list of options of the driver",
     "rabbit://u:secret@host/?rpc_conn_pool_size=1": "rpc_conn_pool_size: 1 must be greater",
 }
 

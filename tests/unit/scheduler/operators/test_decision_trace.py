@@ -100,5 +100,5 @@ def test_decisions_of_another_release_are_counted_and_left_out(asked):
 
 
 def test_without_a_decision_there_is_no_trace(cloud):
-    with pytest.raises(TraceError, match="no saved decision since then whose hosts are known"):
+    with pytest.raises(TraceError, match="no saved decision since that time whose hosts are known"):
         read(cloud)

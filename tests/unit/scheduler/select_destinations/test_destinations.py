@@ -237,7 +237,7 @@ def test_a_driver_may_choose_nothing(cloud, caplog):
     with caplog.at_level(logging.INFO, logger="scheduler.request_trace"):
         assert ask(destinations, "u1", "u2", alternates=True) == []
     (line,) = caplog.messages
-    assert line.startswith("Selected nothing for 2 instances from u1 in ")
+    assert line.startswith("Selected no hosts for 2 instances from u1 in ")
 
 
 def test_an_empty_cloud_is_explained(database, caplog):
@@ -246,7 +246,7 @@ def test_an_empty_cloud_is_explained(database, caplog):
         pytest.raises(NoValidHost),
     ):
         ask(answering(database), "u1")
-    assert "is berthmaster-agent running on the hosts?" in caplog.text
+    assert "check that berthmaster-agent runs on the hosts" in caplog.text
 
 
 def test_a_requested_host_that_does_not_exist_is_named(cloud):

@@ -85,5 +85,5 @@ def test_a_setting_that_cannot_be_read_is_named_and_does_not_let_the_others_coun
     weigher = ImagePropertiesWeigher(multiplier=1.0, image_props_weight_setting=["os_distro"])
     assert totals(table, weigher) == [0, 0, 0]
     assert list(table.warnings) == [
-        f"{OPTION} has 'os_distro', which is no name=ratio and is ignored"
+        f"{OPTION} has 'os_distro', which is not of the form name=ratio and is ignored"
     ]

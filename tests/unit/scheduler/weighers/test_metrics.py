@@ -101,7 +101,7 @@ def test_settings_that_say_nothing_are_named_in_a_warning():
     assert weigher.applies(a_request())
     assert totals(table, weigher) == [0, 0]
     assert list(table.warnings) == [
-        "[metrics] weight_setting has 'idle', which is no name=ratio and is ignored"
+        "[metrics] weight_setting has 'idle', which is not of the form name=ratio and is ignored"
     ]
 
 

@@ -76,7 +76,7 @@ BROKEN = [
     (("nodes",), 7, "changes.nodes: 7 is not an object"),
     (("nodes", "after"), None, "changes.nodes.after: null is not a list"),
     (("nodes", "after"), [1], "changes.nodes: its lists differ in length"),
-    (("nodes", "after"), [9, 3], "changes.nodes: a generation does not grow"),
+    (("nodes", "after"), [9, 3], "changes.nodes: a generation is not larger than the one before"),
     (("nodes", "before"), [-1, 0], "changes.nodes.before[0]: -1 is not between 0 and"),
     (("nodes", "claims"), [1, 2**31], "changes.nodes.claims[1]: 2147483648 is not between"),
     (("nodes", "free_ram_mb"), [1, "x"], "changes.nodes.free_ram_mb[1]: 'x' is not a whole"),
@@ -85,11 +85,11 @@ BROKEN = [
     (("kinds", "project_id"), ["p" * 256, None], "changes.kinds.project_id[0]: 'ppp"),
     (("kinds", "image_properties"), [1.5e300, {}], "image_properties[1]: a dict is not text"),
     (("added", "uuid"), ["", "u1", "u2"], "changes.added.uuid[0]: '' is not text of 1 to 36"),
-    (("added", "node"), [0, 1, 2], "changes: a number is no place in its list"),
-    (("added", "kind"), [0, 0, 2], "changes: a number is no place in its list"),
+    (("added", "node"), [0, 1, 2], "changes: a number is not a position in its list"),
+    (("added", "kind"), [0, 0, 2], "changes: a number is not a position in its list"),
     (("added", "kind"), [0, 0, -1], "changes.added.kind[2]: -1 is not between"),
     (("added", "is_alternate"), [0, 1, 2], "changes.added.is_alternate[2]: 2 is neither true nor"),
-    (("ended", "node"), [5, 1], "changes: a number is no place in its list"),
+    (("ended", "node"), [5, 1], "changes: a number is not a position in its list"),
     (("documents", "text"), ["x" * 1_000_001], "is not text of 0 to 1000000 characters"),
 ]
 

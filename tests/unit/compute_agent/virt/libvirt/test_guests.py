@@ -268,7 +268,7 @@ def test_a_guest_that_cannot_be_described(
     texts = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
     assert [text.split(": ")[0] for text in texts] == [
         f"Cannot read guest {agent.UUID.format(2)}, it is not counted",
-        f"Cannot read guest {agent.UUID.format(1)}, it counts as last read",
+        f"Cannot read guest {agent.UUID.format(1)}, it counts as it was last read",
     ]
     assert all("\n" not in text for text in texts)
     one.xml = good
@@ -357,7 +357,7 @@ def test_a_guest_that_hung_in_its_turn_is_read_again_once_it_can_be(
     good, one.xml = one.xml, never.wait
     host.now += 60
     host.look()
-    assert "it counts as last read" in caplog.text
+    assert "it counts as it was last read" in caplog.text
     one.xml = str(good).replace(">4<", ">2<")
     never.set()
     assert wait_until(lambda: host.look()[0].vcpus == 2)

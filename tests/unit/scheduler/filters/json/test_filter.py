@@ -232,28 +232,31 @@ def test_nothing_asked_is_nothing_to_judge():
 @pytest.mark.parametrize(
     ("query", "reason"),
     [
-        (["!=", 1, 2], f'query[0]: "!=" is no operator; there are {KNOWN}'),
-        (["AND", True], f'query[0]: "AND" is no operator; there are {KNOWN}'),
-        ([["=", 1, 1]], f"query[0]: a list is no operator; there are {KNOWN}"),
-        ([{}], f"query[0]: an object is no operator; there are {KNOWN}"),
-        ([None], f"query[0]: null is no operator; there are {KNOWN}"),
-        (["and", True, ["or", ["x"]]], f'query[2][1][0]: "x" is no operator; there are {KNOWN}'),
-        (["in", ["a"], "a"], f'query[1][0]: "a" is no operator; there are {KNOWN}'),
+        (["!=", 1, 2], f'query[0]: "!=" is not an operator; known are {KNOWN}'),
+        (["AND", True], f'query[0]: "AND" is not an operator; known are {KNOWN}'),
+        ([["=", 1, 1]], f"query[0]: a list is not an operator; known are {KNOWN}"),
+        ([{}], f"query[0]: an object is not an operator; known are {KNOWN}"),
+        ([None], f"query[0]: null is not an operator; known are {KNOWN}"),
+        (
+            ["and", True, ["or", ["x"]]],
+            f'query[2][1][0]: "x" is not an operator; known are {KNOWN}',
+        ),
+        (["in", ["a"], "a"], f'query[1][0]: "a" is not an operator; known are {KNOWN}'),
         (["in", "a", ["b", ["in", {}]]], "query[2][1][1]: an object cannot be an argument"),
         (["=", {"a": 1}, 1], "query[1]: an object cannot be an argument"),
         (["in", "a", {}], "query[2]: an object cannot be an argument"),
-        ("5", 'query: 5 is no query, which is a list such as ["=", 1, 1]'),
-        ("true", 'query: true is no query, which is a list such as ["=", 1, 1]'),
-        ("0", 'query: 0 is no query, which is a list such as ["=", 1, 1]'),
-        ('"abc"', 'query: "abc" is no query, which is a list such as ["=", 1, 1]'),
-        ('{"a": 1}', 'query: an object is no query, which is a list such as ["=", 1, 1]'),
+        ("5", 'query: 5 is not a query, which is a list such as ["=", 1, 1]'),
+        ("true", 'query: true is not a query, which is a list such as ["=", 1, 1]'),
+        ("0", 'query: 0 is not a query, which is a list such as ["=", 1, 1]'),
+        ('"abc"', 'query: "abc" is not a query, which is a list such as ["=", 1, 1]'),
+        ('{"a": 1}', 'query: an object is not a query, which is a list such as ["=", 1, 1]'),
         ("[nonsense", "query: is not JSON: Expecting value: line 1 column 2 (char 1)"),
         (" ", "query: is not JSON: Expecting value: line 1 column 2 (char 1)"),
-        ('["=", NaN, 1]', "query: is not JSON: NaN is not in its language"),
+        ('["=", NaN, 1]', "query: is not JSON: NaN is not in the language of queries"),
         ("[" * 100_000, f"query: is longer than {MAX_CHARACTERS} characters"),
         ("[" * 50_000, f"query: is nested deeper than {MAX_LEVELS} levels"),
         ("[1" + "0" * 5000 + "]", "query: is not JSON: Exceeds the limit"),
-        (["=", *["$host"] * 65], f"query: names 65 variables, {MAX_VARIABLES} are allowed"),
+        (["=", *["$host"] * 65], f"query: names 65 variables, at most {MAX_VARIABLES} are allowed"),
     ],
 )
 def test_what_is_no_query_refuses_every_host(query, reason):
@@ -267,11 +270,15 @@ def test_what_is_no_query_refuses_every_host(query, reason):
 def test_one_query_only():
     spec = asking(["=", 1, 1], ["=", 1, 1])
     assert not RULE.host_passes(the_host(), spec)
-    assert RULE.reason(the_host(), spec) == "query: 2 queries are given, only one can be met"
+    assert (
+        RULE.reason(the_host(), spec) == "query: 2 queries are given, but only one query is allowed"
+    )
     spec = a_request(scheduler_hints={"query": [["=", 1, 1]]})
-    assert RULE.reason(the_host(), spec) == "query: 3 queries are given, only one can be met"
+    assert (
+        RULE.reason(the_host(), spec) == "query: 3 queries are given, but only one query is allowed"
+    )
     spec = a_request(scheduler_hints={"query": [7]})
-    assert RULE.reason(the_host(), spec) == "query: is no text"
+    assert RULE.reason(the_host(), spec) == "query: is not a text"
 
 
 def nested(levels, operator="and", innermost=True):

@@ -55,7 +55,11 @@ def zones(database, command):
 @pytest.mark.parametrize(
     ("arguments", "status", "output"),
     [
-        (["create", "North"], 1, "an aggregate 'north' already, which is not told from 'North'"),
+        (
+            ["create", "North"],
+            1,
+            "an aggregate 'north' already, which counts as the same name as 'North'",
+        ),
         (["create", "x", "--zone=a", "--property=availability_zone=b"], 1, "'b' and 'a'"),
         (["create", "x", "--property=cpu_allocation_ratio=abc"], 1, "'abc' is not a number"),
         (["create", "x", "--property=ssd"], 2, "'ssd' is not of the form KEY=VALUE"),
@@ -71,7 +75,7 @@ def zones(database, command):
         (["set", "north", "--property= max_io_ops_per_host =4.5"], 1, "not a whole number"),
         (["unset", "north"], 2, "the following arguments are required: --property"),
         (["unset", "north", "--property=x"], 1, "has no property 'x'; it has availability_zone"),
-        (["add", "host", "south", "h1"], 1, "and may be in one only: remove it from"),
+        (["add", "host", "south", "h1"], 1, "but can be in one only: remove the host from"),
         (["add", "host", "south", "h2"], 1, "on h2 (1, from nova to south): move it away"),
         (["add", "host", "south", "h3"], 1, "no compute service on a host 'h3': start"),
         (

@@ -69,7 +69,7 @@ def test_a_database_that_is_gone_is_named_in_one_line_without_its_password(comma
 def test_a_wrong_url_is_not_shown(command):
     command.config.write_text("[database]\nconnection = mysql+pymysql://me:p@host:secret/bm\n")
     refused = command.refused("host", "list")
-    assert refused.endswith(": it cannot be read as a URL")
+    assert refused.endswith(": the value cannot be read as a URL")
 
 
 @pytest.mark.parametrize("text", ["x", "-1", "0", "1.5", "9" * 6000])

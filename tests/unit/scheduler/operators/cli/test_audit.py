@@ -256,7 +256,7 @@ def test_the_operator_is_the_one_of_the_environment_or_the_account(command, clou
     command.json("--operator=alice", "host", "disable", "h2")
     assert [each["operator"] for each in entries(cloud)] == ["alice", "dora", "carol"]
     refused = command.refused("--operator", "x" * 256, "host", "enable", "h2", status=2)
-    assert "--operator: 256 characters, at most 255 are kept" in refused
+    assert "--operator: has 256 characters, at most 255 are allowed" in refused
 
 
 def test_what_others_than_operators_do_is_not_logged(cloud):

@@ -100,7 +100,7 @@ def test_an_error_of_the_database_is_shown_without_its_statement(command, databa
 def test_a_database_that_refuses_a_value_is_not_said_to_be_away(command):
     """As the name of a host is one that was typed in another character set than UTF-8."""
     refused = command.refused("host", "show", "Z\udcfcrich")
-    assert refused.startswith("the database refuses a value: a text has a lone half of a character")
+    assert refused.startswith("the database refuses a value: a text contains half of a character")
 
 
 @pytest.fixture

@@ -140,7 +140,7 @@ def test_without_its_hosts_a_decision_is_shown_and_not_saved(command, database, 
     assert "Outcome: placed on" in command.run("decision", "show", "req-web").stdout
     path = tmp_path / "web.json"
     assert command.refused("decision", "save", "req-web", str(path)) == (
-        "the decision cannot be saved: the hosts that it was made on are lost: snapshot"
+        "the decision cannot be saved: the hosts of the decision are lost: snapshot"
         f" {decided['web'].snapshot_number} of the log is missing"
     )
     assert not path.exists()

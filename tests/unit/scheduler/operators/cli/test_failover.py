@@ -156,7 +156,7 @@ def test_an_instance_is_evacuated_in_any_state_but_not_before_it_is_built(comman
     found = simulated(command, "h0", status=1)
     assert places(found) == {"i0": "h1", "i1": "h1", "i2": "h1"}
     (left,) = found["unplanned"]
-    assert (left["instance"], left["why"]) == ("i3", "has a claim and is not built yet")
+    assert (left["instance"], left["why"]) == ("i3", "has a claim but is not built yet")
 
 
 def test_server_groups_and_what_is_not_known_of_them(command, racks):
@@ -289,7 +289,7 @@ def test_an_interrupt_shows_what_was_decided(command, racks, monkeypatch, argume
 @pytest.mark.parametrize("state", ["paused", "suspended", "rescued"])
 def test_what_nova_does_not_evacuate_is_named_beforehand_and_in_the_plans(command, racks, state):
     execute(racks, f"UPDATE instances SET vm_state = '{state}' WHERE uuid = 'h1-0'")
-    why = f"is in state {state}: Nova evacuates only what is active, stopped or in error"
+    why = f"is in state {state}: Nova evacuates only instances that are active, stopped or in error"
     assert refused_of(simulated(command, "h1", status=1)) == {"h1-0": why}
     assert any(why in each for each in lines(command, "h1", status=1))
     execute(racks, "UPDATE services SET forced_down = 1 WHERE host = 'h1'")

@@ -62,7 +62,7 @@ def test_a_host_says_since_when_it_is_off_and_who_did_it(database, command, host
 
 def test_one_of_several_nodes_is_shown(command, hosts):
     refused = command.refused("host", "show", "h2")
-    assert refused == "node: host h2 has several, n1, n2: say which with --node"
+    assert refused == "node: host h2 has several nodes, n1, n2: choose one with --node"
     assert command.json("host", "show", "h2", "--node", "n2")["hypervisor_hostname"] == "n2"
     refused = command.refused("host", "show", "h2", "--node", "n3")
     assert refused == "host h2 has no node 'n3'; it has n1, n2"

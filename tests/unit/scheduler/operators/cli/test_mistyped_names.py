@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""A name that is not there: each command says which name is like it."""
+"""A name that is not connected to the message broker: each command says which name is like it."""
 
 import pytest
 

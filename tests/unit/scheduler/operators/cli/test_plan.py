@@ -206,7 +206,7 @@ def test_a_claim_for_an_instance_that_is_not_built_waits_and_an_alternate_is_non
     more = {"slot": -3, "state": "alternate", "compute_node_id": 3, "memory_mb": 10}
     claim(cloud, "new", "full", **more)
     # It is on two hosts, of which one is an alternate.
-    assert drained(command, "old", status=1)["new"]["why"] == "has a claim and is not built yet"
+    assert drained(command, "old", status=1)["new"]["why"] == "has a claim but is not built yet"
     assert drained(command, "full") == {}
 
 

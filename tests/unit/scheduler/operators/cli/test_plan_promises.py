@@ -151,7 +151,7 @@ def test_a_check_refuses_moves_of_another_kind_than_planned(command, five, tmp_p
     execute(five, "UPDATE services SET forced_down = 1 WHERE host = 'h1'")
     for path, why in (
         (evacuation, "the instance can be moved by live migration now, not by evacuation"),
-        (migration, "the instance is on a host that is down: only drain, with its name, and"),
+        (migration, "the instance is on a host that is down: only 'plan drain' with the name"),
     ):
         document = json.loads(command.run("plan", "check", str(path), "-f", "json").stdout)
         assert {each["state"] for each in document["moves"]} == {"impossible"}
@@ -211,7 +211,7 @@ def test_a_balance_names_the_hosts_and_what_keeps_instances_there(command, five)
     kept = {each["instance"]: each["why"] for each in document["unplanned"]}
     assert {each["from"] for each in document["unplanned"]} == {fullest}
     assert set(kept.values()) <= {
-        "is too large: hosts would differ more without it",
+        "is too large: hosts would differ more after its move",
         "is busy (spawning)",
         "no host takes it",
     }

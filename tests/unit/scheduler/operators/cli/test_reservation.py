@@ -203,7 +203,7 @@ def test_a_reservation_is_extended_and_deleted(command, cloud):
         (["create", " ", *MINE], 1, "name: is empty"),
         (["create", "r", *MINE, "--extra-spec=hw:numa_nodes=1"], 1, "NUMA cells, pinned CPUs or"),
         (["create", "r", *MINE, "--pci-device=8086:1520"], 1, "PCI devices cannot be reserved"),
-        (["create", "r", *MINE, "--hint=group=web"], 1, "hints and server groups cannot be"),
+        (["create", "r", *MINE, "--hint=group=web"], 1, "reservations cannot have hints"),
         (["create", "r", *MINE, "--availability-zone=wset"], 1, "no availability zone 'wset'"),
         (["extend", "r1"], 2, "arguments are required: --until"),
         (["extend", "r1", "--until=1d"], 1, "reservation r1 has no end"),
@@ -230,7 +230,10 @@ def test_places_are_not_released_as_claims(command, cloud):
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ("[claims]\nenabled = false", "[claims] enabled is false: schedulers claim nothing"),
+        (
+            "[claims]\nenabled = false",
+            "[claims] enabled is false: schedulers claim and hold no room",
+        ),
         ("[scheduler]\ndriver = chance_scheduler", "does not look for reserved places"),
     ],
 )

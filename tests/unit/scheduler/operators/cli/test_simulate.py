@@ -103,7 +103,7 @@ def test_a_published_trace_is_measured_in_a_machine_that_is_said(command, tmp_pa
     arguments = ("simulate", "--hosts=1:8,32768,0", f"--trace={path}")
     (run,) = command.json(*arguments, "--machine=16,65536,0")["runs"]
     assert (run["placed_instances"], run["samples"][-1]["usage"]["used"]["vcpus"]) == (1, 1.0)
-    assert "say with --machine what that has" in command.refused(*arguments)
+    assert "say with --machine what a whole machine has" in command.refused(*arguments)
 
 
 def test_the_hosts_of_the_cloud_have_their_instances_unless_they_are_left_out(command, cloud):
@@ -207,7 +207,7 @@ def test_what_cannot_be_run_says_why(command, cloud, tmp_path):
     refused = command.refused("simulate", f"--trace={lost}")
     assert "the trace has no arrivals: nothing to simulate" in refused
     refused = command.refused("simulate", "--decisions=1h")
-    assert "there is no saved decision since then whose hosts are known" in refused
+    assert "there is no saved decision since that time whose hosts are known" in refused
     other = tmp_path / "other.conf"
     other.write_text(f"[DEFAULT]\nstate_path={tmp_path}\n[scheduler]\ndriver = chance_scheduler\n")
     asked = (HOSTS, FLAVORS, "--failover=required", f"--config={other}")

@@ -81,9 +81,8 @@ def test_vms_of_azure_are_read_from_sqlite(path):
         (-86_400, (2, 1000, 100 * 1024), 86_400),
         (-43_200, (2, 1000, 100 * 1024)),
     ]
-    assert (
-        refused(path)
-        == f"{path}: it measures in shares of a machine: say with --machine what that has"
+    assert refused(path) == (
+        f"{path}: its sizes are shares of a machine: say with --machine what a whole machine has"
     )
 
 

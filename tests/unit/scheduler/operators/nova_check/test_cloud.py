@@ -64,7 +64,7 @@ def test_each_line_says_what_to_do(cloud: Cloud) -> None:
     done = Command(cloud.directory / "conf").run("nova", "check")
     assert done.status == 1
     assert (
-        "error    hosts of cell cell1: no mapping, so Nova places nothing there: 1 host (h2)"
+        "error    hosts of cell cell1: no mapping, so Nova places no instances there: 1 host (h2)"
         in done.stdout
     )
     assert "\n         -> nova-manage cell_v2 discover_hosts" in done.stdout
@@ -141,8 +141,8 @@ def test_flavors_in_order_are_counted(flavored: Cloud) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "problem"),
     [
-        ("resources:VGPU", "a few", "no number of 0 or more"),
-        ("resources:CUSTOM_CARD", "-1", "no number of 0 or more"),
+        ("resources:VGPU", "a few", "not a whole number of 0 or more"),
+        ("resources:CUSTOM_CARD", "-1", "not a whole number of 0 or more"),
         ("trait:CUSTOM_FAST", "preferred", "neither required nor forbidden"),
     ],
 )

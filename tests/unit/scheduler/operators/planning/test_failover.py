@@ -112,7 +112,7 @@ def test_what_nova_does_not_evacuate_stays_and_the_others_go(state):
     guests = [Guest("a", "old", 2, state=state), Guest("b", "old")]
     fleet = a_fleet({"old": 8, "A": 64}, guests)
     assert count_places(fleet, lost(fleet, "old"), always) == Outcome(2, 1, 1)
-    why = f"is in state {state}: Nova evacuates only what is active, stopped or in error"
+    why = f"is in state {state}: Nova evacuates only instances that are active, stopped or in error"
     assert after(fleet, "old") == ({"b": "A"}, {"a": why})
 
 

@@ -104,7 +104,7 @@ def test_tasks_of_google_are_there_from_their_first_event_to_their_end():
         (AZURE, ("8", "t", "2", "1", "0.5", "0.5", "", ""), "row 0: it ends before it begins"),
         (AZURE, ("8", "t", "2", "", "-1", "0.5", "", ""), "row 0: core is -1, not a share"),
         (AZURE, ("8", "t", "2", "", "half", "0.5", "", ""), "row 0: core is 'half', not a number"),
-        (AZURE, ("8", "t", "2", "", "0", "0", "", ""), "row 0: an instance that takes nothing"),
+        (AZURE, ("8", "t", "2", "", "0", "0", "", ""), "row 0: the instance needs no resources"),
         (GOOGLE, ("", "0", "1", "0", "0", "1", "1"), "row 0: there is no time"),
         (GOOGLE, ("1", "0", "1", "0", "0", "2000", "1"), "row 0: resource_request.cpus is 2000"),
         (OPENB, ("p", "x", *9 * ["0"]), "row 0: cpu_milli is 'x', not a whole number"),
@@ -118,5 +118,5 @@ def test_what_is_wrong_is_named_with_its_row(names, line, cause):
 
 @pytest.mark.parametrize("names", [AZURE, GOOGLE])
 def test_shares_mean_nothing_without_a_machine(names):
-    with pytest.raises(TraceError, match="say with --machine what that has"):
+    with pytest.raises(TraceError, match="say with --machine what a whole machine has"):
         read(names, machine=None)

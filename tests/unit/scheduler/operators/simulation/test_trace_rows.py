@@ -62,8 +62,11 @@ def test_requests_that_ask_the_same_are_one_object():
         (["time,vcpus,memory_mb", "0,-1,2"], "row 1: vcpus is '-1', not a whole number"),
         (["time,vcpus,memory_mb", "0,1.5,2"], "row 1: vcpus is '1.5'"),
         (["time,vcpus,memory_mb", "0,1,99999999999"], "row 1: memory_mb is '99999999999'"),
-        (["time,vcpus,memory_mb", "0,0,0"], "row 1: an instance that takes nothing"),
-        (["time,vcpus,memory_mb", "5,1,2", "4,1,2"], "row 2: time is less than in the one before"),
+        (["time,vcpus,memory_mb", "0,0,0"], "row 1: the instance needs no resources"),
+        (
+            ["time,vcpus,memory_mb", "5,1,2", "4,1,2"],
+            "row 2: the time is earlier than in the line before",
+        ),
         (["time,vcpus,memory_mb,lifetime", "5,1,2,-1"], "row 1: lifetime is -1, which is less"),
         (["time,vcpus,memory_mb,instances", "5,1,2,20000"], "row 1: instances is 20000, more"),
     ],
