@@ -89,7 +89,7 @@ class NodeRows:
             stored_documents.warn(
                 f"The row of compute node {name.node} in Nova",
                 str(error),
-                "what was read of it before goes on to count, and without that it is no host here."
+                "the node counts as it was read last; a node that was never read is not used."
                 " Its nova-compute writes the row again with its next change",
             )
             return changed

@@ -62,7 +62,7 @@ def add_forecast(parser: Any) -> None:
 
 
 def usual_flavors(live: LiveHosts) -> list[Flavor]:
-    """Return the flavors that are asked for most; raises OperationRefused if none is known."""
+    """Return the most requested flavors; raises OperationRefused if none is known."""
     with live.destinations.host_cache.current() as hosts:
         found = [flavor_of(each.size) for each in hosts.flavor_mix[:_USUAL]]
     if not found:

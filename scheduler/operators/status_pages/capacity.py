@@ -27,7 +27,7 @@ from scheduler.operators.status_pages.errors import check_time
 from scheduler.operators.status_pages.source import Source
 from scheduler.operators.status_pages.view import Asked, View, flavor_figures
 
-# The flavors that are asked for most, and instances of one flavor that are counted one by one.
+# The most requested flavors, and instances of one flavor that are counted one by one.
 _USUAL, _MOST = 8, 10_000
 
 

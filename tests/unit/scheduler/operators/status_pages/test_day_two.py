@@ -106,8 +106,8 @@ def test_a_search_for_several_things_lists_them(facts, page):
     assert {each["project_id"] for each in found["instances"]} == {"demo"}
     assert facts("/search/", "q=render")[1]["project"] == "render"
     assert 'href="../decisions/?project=render"' in page("/search/", "q=render")
-    assert "Nothing has this name" in page("/search/", "q=no-such-thing")
-    assert "Nothing has this name" not in page("/search/")
+    assert "No host, instance, request or project has" in page("/search/", "q=no-such-thing")
+    assert "No host, instance, request or project has" not in page("/search/")
 
 
 def test_every_page_has_the_search_box(page):
@@ -123,11 +123,11 @@ def test_an_instance_says_where_it_is_and_why(facts, page, guests, site):
     text = page(f"/instances/{uuid}")
     assert f'href="../hosts/{claim["host"]}"' in text
     assert 'href="../decisions/1"' in text
-    assert "No agent has seen it yet" in text
+    assert "No agent has seen the instance yet" in text
     name, ((uuid, host),) = next(each for each in guests.items() if len(each[1]) == 1)
     _, found = facts(f"/instances/{name}")
     assert (found["uuid"], found["places"][0]["host"]) == (uuid, host)
-    assert "No decision about it is saved" in page(f"/instances/{uuid}")
+    assert "No decision about the instance is saved" in page(f"/instances/{uuid}")
     several = next(name for name, each in guests.items() if len(each) > 1)
     assert facts(f"/instances/{several}")[0] == "400"
     answer = site.answer(PageRequest(f"/instances/{several}"))
@@ -199,8 +199,8 @@ def test_services_have_their_release_start_and_last_error(fleet, facts, page):
         text = page("/services/")
         assert "<bdi>Audit failed: &lt;libvirt&gt; is gone</bdi>" in text
         assert "and 2 other hosts" in text
-        assert "Last error of its agent, at 2026-01-02 03:04:05 UTC" in page(f"/hosts/{NAMES[9]}")
-        assert "Last error of its agent" not in page(f"/hosts/{NAMES[0]}")
+        assert "Last error of the agent, at 2026-01-02 03:04:05 UTC" in page(f"/hosts/{NAMES[9]}")
+        assert "Last error of the agent" not in page(f"/hosts/{NAMES[0]}")
     finally:
         execute(fleet.database, "UPDATE services SET last_error = NULL, last_error_at = NULL")
         execute(fleet.database, "UPDATE services SET reported_at = last_seen_up")

@@ -76,7 +76,7 @@ def test_what_would_have_been_enough_comes_first(page):
         "Changes, any of which would have",
         "Nearest hosts",
         "Hosts left by each",
-        "Why hosts are",
+        "Why hosts were",
     )
     places = [text.index(f"<h2>{each}") for each in titles]
     assert places == sorted(places)

@@ -145,7 +145,7 @@ def test_a_decision_is_found_by_request_and_instance_and_says_why_not_a_host(fac
     assert facts(f"/decisions/{a_uuid('web 0')}")[1]["decision"]["id"] == 1
     _, found = facts("/decisions/2", f"host={NAMES[0].upper()}")
     assert [each["host"] for each in found["explanation"]["verdicts"]] == [NAMES[0]]
-    assert "It was refused:" in page("/decisions/2", f"host={NAMES[0]}")
+    assert "The host was refused:" in page("/decisions/2", f"host={NAMES[0]}")
 
 
 def test_a_host_has_its_figures_cells_guests_and_why_it_was_refused(facts, page):
@@ -171,7 +171,7 @@ def test_a_host_that_is_switched_off_says_why(facts, page):
     assert facts(f"/hosts/{NAMES[4]}")[1]["service"]["reason"] == "waits for new disks"
     text = page(f"/hosts/{NAMES[4]}")
     assert "Switched off by <bdi>an operator</bdi>: <bdi>waits for new disks</bdi>" in text
-    assert "since when is not in the audit log" in text
+    assert "the time is not in the audit log" in text
     assert "Forced down by <bdi>an operator</bdi>" in page(f"/hosts/{NAMES[6]}")
 
 
@@ -194,7 +194,7 @@ def test_a_host_has_its_recent_changes(fleet, facts, page):
     assert "<bdi>&lt;b&gt;alice&lt;/b&gt;</bdi>" in text
     assert "<bdi>disabled=False</bdi></td><td><bdi>disabled=True</bdi>" in text
     assert f"<code>berthmaster audit list --host {NAMES[0]}</code>" in text
-    assert "The audit log has none." in page(f"/hosts/{NAMES[2]}")
+    assert "The audit log has no changes of this host." in page(f"/hosts/{NAMES[2]}")
 
 
 def test_claims_wait_with_their_ages(facts, monkeypatch):
