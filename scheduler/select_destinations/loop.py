@@ -150,9 +150,16 @@ class SchedulingLoop:
             self._watched.add(pending)
             begins, self._is_watching = not self._is_watching, True
         pending.future.add_done_callback(lambda _: self._watched.discard(pending))
-        if begins:
-            self._begin(self._watch)
-        self.join(pending)
+        try:
+            if begins:
+                self._begin(self._watch)
+            self.join(pending)
+        # The process may have no more threads.
+        except RuntimeError as error:
+            if begins:
+                self._is_watching = False
+            if end_attempt(pending.attempt, self._cache):
+                pending.future.set_exception(error)
 
     def _watch(self) -> None:
         """Look after requests that nobody waits for, until all are answered."""
@@ -232,7 +239,14 @@ class SchedulingLoop:
                 return
             self._owner = owner = object()
             self._waits_since = inf
-        self._begin(partial(self._run_rounds, owner))
+        try:
+            self._begin(partial(self._run_rounds, owner))
+        # The process may have no more threads: whoever comes next tries again.
+        except RuntimeError:
+            with self._lock:
+                if self._owner is owner:
+                    self._owner = None
+            raise
 
     def _run_rounds(self, owner: object) -> None:
         while batch := self._take_batch(owner):

@@ -160,6 +160,23 @@ def test_who_waits_for_a_transaction_that_hangs_is_answered_at_his_deadline(held
     assert claimed(held) == {"req-two"}
 
 
+def test_without_more_threads_a_call_fails_alone_and_later_ones_are_served(held, monkeypatch):
+    cloud = Cloud(held)
+    with monkeypatch.context() as patch:
+        patch.setattr(cloud.scheduler.loop, "_begin", refuse)
+        assert cloud.endpoint.take([cloud.call("one")]) == []
+        answer = cloud.answer("one")
+        assert isinstance(answer.error, RuntimeError)
+        assert not answer.is_expected
+    assert cloud.endpoint.take([cloud.call("two")]) == []
+    assert cloud.answer("two").error is None
+    assert claimed(held) == {"req-two"}
+
+
+def refuse(_work):
+    raise RuntimeError("can't start new thread")
+
+
 def test_a_lost_claim_is_decided_again(held):
     """Two schedulers that do not know of each other."""
     first, second = Cloud(held), Cloud(held)
