@@ -201,7 +201,7 @@ LONG_SILENT = "UPDATE services SET last_seen_up = '2020-01-01 00:00:00' WHERE ho
     [
         ("host maintenance on", "Their agents go on reporting"),
         ("host power", "allow_host_power_actions"),
-        ("hypervisor uptime", "Its agent is asked"),
+        ("hypervisor uptime", "The agent of the host is asked"),
         ("service force-down", "--unset"),
     ],
 )

@@ -136,7 +136,7 @@ def test_an_agent_answers_and_obeys_over_rpc(
     ):
         with pytest.raises(failure, match=text):
             agents.ask("compute1", method, **arguments)
-    with pytest.raises(ServiceUnavailable, match="which has no _leave"):
+    with pytest.raises(ServiceUnavailable, match="which does not know _leave"):
         agents.ask("compute1", "_leave")
     assert "Traceback" not in log_of(each)
     assert each.stop() == 0

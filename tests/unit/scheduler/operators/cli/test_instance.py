@@ -34,7 +34,7 @@ def test_an_instance_leads_to_the_decision_about_it(scheduler, command):
     (large,) = uuids_of("large")
     refused = command.refused("instance", "show", large)
     assert (
-        f"is on no host and has no claim; 'berthmaster {command.options[0]} explain {large}' has"
+        f"is on no host and has no claim; 'berthmaster {command.options[0]} explain {large}' shows"
         in refused
     )
 
