@@ -179,8 +179,8 @@ def test_a_cloud_in_order_is_ready_for_the_switch(
     assert "ok       allocations: agree with 0 instances on 3 nodes\n" in done.stdout
     assert done.stdout.endswith("Ready for the switch: 0 errors, 0 warnings.\n")
     done = checked(cloud, tmp_path / "conf")
-    assert "warning  API database: its account may write" in done.stdout
-    assert "warning  cell cell1: its account may write" in done.stdout
+    assert "warning  API database: the account may write" in done.stdout
+    assert "warning  cell cell1: the account may write" in done.stdout
 
 
 def test_a_host_that_was_not_discovered_is_in_the_way(

@@ -134,7 +134,7 @@ def test_a_cluster_that_takes_back_everything_is_not_available(cloud, monkeypatc
 
     done = fail_commits(cloud, monkeypatch, refuse, times=10_000)
     monkeypatch.setattr("inventory.engine._CONFLICT_TIMEOUT", 0.5)
-    with pytest.raises(TransactionLost, match="others wrote the same rows"):
+    with pytest.raises(TransactionLost, match="other programs wrote the same rows"):
         claiming(an_order("req-1", a_claim(U1, 1)))(cloud)
     assert len(done) >= 2
     monkeypatch.undo()

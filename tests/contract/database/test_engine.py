@@ -234,7 +234,7 @@ def test_a_write_that_does_not_certify_is_tried_again_for_long(mariadb_database,
 def test_a_transaction_that_always_loses_gets_an_error_that_says_so(mariadb_database, monkeypatch):
     monkeypatch.setattr("inventory.engine._CONFLICT_TIMEOUT", 0.5)
     with pytest.raises(
-        TransactionLost, match=r"too busy: other programs wrote the same rows during each of"
+        TransactionLost, match=r"too busy: other programs wrote the same rows in each of"
     ):
         mariadb_database.write(signalled(1213, 10_000))
 

@@ -214,7 +214,11 @@ def test_instances_that_cannot_become_members(cloud):
             InUse,
             "instance u1 is in server group other: an instance can be in one server group only",
         ),
-        ("u3", InUse, "instance u3 is in server group a group of a conductor: it can be in"),
+        (
+            "u3",
+            InUse,
+            "instance u3 is in server group a group of a conductor: an instance can be in",
+        ),
         ("u9", NotFound, "there is no instance 'u9': no agent has seen it, and it has no claim"),
     ):
         with pytest.raises(kind) as caught:
