@@ -37,7 +37,7 @@ OTHERS = {
     ("request_trace", "{count} instances"),
     ("shadow", "{MAX_PENDING} requests"),
     ("simulation_arguments", "{MAX_HOSTS} hosts"),
-    ("snapshot_json", "{size} rows"),
+    ("snapshot_documents", "{size} rows"),
     ("usage_update", "{vcpu, memory_mb, disk_gb} that filters"),
 }
 
