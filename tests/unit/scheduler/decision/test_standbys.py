@@ -159,7 +159,10 @@ def test_without_a_place_nothing_is_said_of_standbys():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"numa_topology": InstanceNUMATopology([InstanceNUMACell(0, 2048)])}, "cells and devices"),
+        (
+            {"numa_topology": InstanceNUMATopology([InstanceNUMACell(0, 2048)])},
+            "NUMA cells and PCI devices",
+        ),
         ({"needs_placement": True}, "only Placement knows"),
         ({"instance_group": a_group("affinity")}, "have to share a host"),
     ],

@@ -89,7 +89,7 @@ def test_no_more_aggregates_are_kept_than_there_is_room_for(monkeypatch, caplog)
     casts.put(an_aggregate(2, "two", "x2"))
     casts.put(an_aggregate(1, "one again", "x1"))
     assert names(casts.merge_into([])) == ["one again"]
-    assert "more than 1 aggregates; x2 ignored" in caplog.text
+    assert "more than 1 aggregates; aggregate x2 is ignored" in caplog.text
 
 
 class Counted:

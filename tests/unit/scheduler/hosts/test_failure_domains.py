@@ -46,7 +46,7 @@ def test_names_that_are_perhaps_meant_as_one_are_in_doubt():
         a_host("h4", aggregates=rack("rack-1-1")),
     )
     (found,) = doubtful(hosts)
-    assert found.startswith("Failure domains 'Rack A' and 'rack-a' and 'rack_a' differ by letter")
+    assert found.startswith("Failure domains 'Rack A', 'rack-a' and 'rack_a' differ by letter")
     assert list(doubtful(HOSTS)) == []
 
 
