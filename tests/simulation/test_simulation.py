@@ -77,8 +77,8 @@ def test_a_known_fault_is_found_within_1000_histories(fault: str) -> None:
 def test_the_lines_that_are_reached_are_printed() -> None:
     status, text = simulate("--seeds 0:2 --coverage")
     assert status == 0
-    (rounds,) = [line.split() for line in text.splitlines() if "/rounds.py " in line]
-    assert int(rounds[3].rstrip("%")) > 70
+    (loop,) = [line.split() for line in text.splitlines() if "/loop.py " in line]
+    assert int(loop[3].rstrip("%")) > 70
 
 
 @pytest.mark.release
