@@ -481,7 +481,11 @@ class SchedulingLoop:
             pending.trace.caller.for_logging()
             self._step(work, pending)
 
-        self._begin(log_about_it)
+        try:
+            self._begin(log_about_it)
+        # The process may have no more threads. The round goes on for the other requests.
+        except RuntimeError as error:
+            pending.future.set_exception(error)
 
     def _step(self, work: Step, pending: PendingRequest) -> None:
         """Do one step of a request; if it fails the request is decided again, or answered so."""

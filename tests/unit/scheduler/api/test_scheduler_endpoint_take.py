@@ -173,6 +173,31 @@ def test_without_more_threads_a_call_fails_alone_and_later_ones_are_served(held,
     assert claimed(held) == {"req-two"}
 
 
+def test_without_a_thread_for_a_step_a_request_fails_alone(held, monkeypatch):
+    """It is refused, and would have to wait for the database to be certain."""
+    cloud = Cloud(held)
+    begin, refused = cloud.scheduler.loop._begin, []
+
+    def refuse_steps(work):
+        if getattr(work, "func", work) in (
+            cloud.scheduler.loop._run_rounds,
+            cloud.scheduler.loop._watch,
+        ):
+            begin(work)
+        else:
+            refused.append(work)
+            refuse(work)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cloud.scheduler.loop, "_begin", refuse_steps)
+        large, small = cloud.call("large", memory_mb=99_999), cloud.call("small")
+        assert cloud.endpoint.take([large, small]) == []
+        assert isinstance(cloud.answer("large").error, RuntimeError)
+        assert cloud.answer("small").error is None
+    assert len(refused) == 1
+    assert claimed(held) == {"req-small"}
+
+
 def refuse(_work):
     raise RuntimeError("can't start new thread")
 
