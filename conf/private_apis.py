@@ -93,7 +93,7 @@ def _find(owner: Any, private: PrivateName) -> Any:
 
 
 def warn_once(private: PrivateName, missing: str = "") -> None:
-    """Say what does not work without a name, a part of which is missing."""
+    """Log once what does not work without a private name; missing is the part that is not there."""
     if private not in _warned:
         _warned.add(private)
         LOG.warning(

@@ -281,10 +281,6 @@ class Publisher:
         with suppress(Exception):
             self._rabbit.connection.collect()
 
-    def close(self) -> None:
-        """Close the connection."""
-        self._rabbit.close()
-
     def _wait(self, seconds: float) -> None:
         """Handle what comes; raise an error if the connection is lost."""
         # They would connect anew in silence, and know nothing of what was published before.

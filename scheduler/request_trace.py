@@ -75,14 +75,17 @@ class RequestTrace:
         self.outcome = PLACED if decision.placements else NOTHING
 
     @contextmanager
-    def stage(self, name: str, without: str = "") -> Iterator[None]:
-        """Add the time of the block to a stage, without what it adds to another one."""
-        began, before = monotonic(), self.seconds.get(without, 0.0)
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time of the block to a stage."""
+        began = monotonic()
         try:
             yield
         finally:
-            spent = monotonic() - began - (self.seconds.get(without, 0.0) - before)
-            self.seconds[name] = self.seconds.get(name, 0.0) + spent
+            self.add_seconds(name, monotonic() - began)
+
+    def add_seconds(self, name: str, seconds: float) -> None:
+        """Add time to a stage."""
+        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
 
 
 class RequestObserver(Protocol):

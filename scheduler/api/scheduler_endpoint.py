@@ -28,10 +28,8 @@ LOG = log.getLogger(__name__)
 TOPIC = "scheduler"
 # Of select_destinations at 4.5.
 SELECT_ARGUMENTS = ("spec_obj", "instance_uuids", "return_objects", "return_alternates")
-# Contexts come by position: what a caller may name "context" or "self" is a keyword as any other.
-
-
 EXPECTED = (NoValidHost, InvalidInput, ServiceUnavailable)
+# Contexts come by position: what a caller may name "context" or "self" is a keyword as any other.
 
 
 class SchedulerEndpoint:

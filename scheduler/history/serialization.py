@@ -136,7 +136,7 @@ class DecisionBatch:
 
 
 class DecisionsRead:
-    """The decisions of a batch that was packed; raises ValueError if it is none."""
+    """Reads the decisions of a packed batch; raises ValueError for other bytes."""
 
     def __init__(self, data: bytes) -> None:
         batch = _read_batch(_unpacked(data))

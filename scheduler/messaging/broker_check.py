@@ -100,6 +100,19 @@ def refusals_explained(conf: cfg.ConfigOpts) -> Iterator[None]:
 
 
 @contextmanager
+def start_explained(conf: cfg.ConfigOpts) -> Iterator[None]:
+    """Raise as UnusableTransport also that options contradict each other.
+
+    The driver finds that out only when a server starts.
+    """
+    try:
+        with refusals_explained(conf):
+            yield
+    except RuntimeError as error:
+        raise UnusableTransport(f"options of [oslo_messaging_rabbit]: {error}") from error
+
+
+@contextmanager
 def mismatch_not_logged() -> Iterator[None]:
     """Keep oslo.messaging from logging a mismatch, which is raised as well."""
     logger = logging.getLogger(RABBIT_LOGGER)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: 2026 The Berthmaster authors
 # SPDX-License-Identifier: Apache-2.0
-"""A call as it came from the broker: data, which whoever has it answers once, from any thread."""
+"""A call as it came from the broker, as data; it is answered once, from any thread."""
 
 import math
 from collections.abc import Callable

@@ -28,7 +28,7 @@ from conf.private_apis import broker_time_in, expiration_in
 from conf.private_rabbit import RABBIT, Delivery, Listener
 from inventory.objects.field_types import shown
 from scheduler.cached_thread_pool import CachedThreadPool
-from scheduler.messaging.broker_check import refusals_explained
+from scheduler.messaging.broker_check import start_explained
 from scheduler.messaging.call import Answer, Call, seconds_queued
 from scheduler.messaging.dispatcher import (
     CheckedDispatcher,
@@ -41,7 +41,6 @@ from scheduler.messaging.dispatcher import (
 )
 from scheduler.messaging.reply_sender import ReplySender
 from scheduler.messaging.server import POLL, UNREAD, RpcServer, UnreadCalls, limit_prefetch
-from scheduler.messaging.transport import UnusableTransport
 from scheduler.wire.context import Deadline, stamp_size
 
 LOG = log.getLogger(__name__)
@@ -139,13 +138,9 @@ class BatchedIntake:
     def start(self) -> None:
         conf = self._transport.conf
         is_set = loading.is_given(conf, RABBIT, "rabbit_qos_prefetch_count")
-        try:
-            with refusals_explained(conf):
-                prefetch = None if is_set else PREFETCH
-                self._listener = Listener(self._transport, self._target, prefetch)
-        # The driver finds out only now that options contradict each other.
-        except RuntimeError as error:
-            raise UnusableTransport(f"options of [{RABBIT}]: {error}") from error
+        with start_explained(conf):
+            prefetch = None if is_set else PREFETCH
+            self._listener = Listener(self._transport, self._target, prefetch)
         self._replies.start()
         self._reader.start()
 
@@ -316,7 +311,7 @@ def _of_one_channel(received: list[Delivery]) -> list[Delivery]:
 
 
 def _decoded(delivery: Delivery) -> dict[str, Any] | None:
-    """Return a message, None if it cannot be read, whose sender waits in vain."""
+    """Return a message, None where it cannot be read: its sender gets no answer."""
     try:
         return delivery.decoded()
     except Exception as error:

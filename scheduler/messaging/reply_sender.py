@@ -99,7 +99,7 @@ class ReplySender:
         self._accumulated.put((call, answer))
 
     def close(self) -> None:
-        """Return when everything has been sent, or nobody waits for it any more."""
+        """Return when all answers have been sent, or their callers have given up."""
         if self._thread.ident is not None:
             self._accumulated.put(None)
             self._thread.join()
@@ -192,14 +192,14 @@ class ReplySender:
             )
 
     def _is_gone(self, queue: str | None) -> bool:
-        """Return whether a queue was waited for in vain a while ago."""
+        """Return whether answers to a queue are dropped, since it was missing for long lately."""
         if self._gone:
             now = time.monotonic()
             self._gone = {name: until for name, until in self._gone.items() if until > now}
         return queue in self._gone
 
     def _lose_connection(self) -> None:
-        """Let all that is not confirmed be sent over another connection, if somebody waits."""
+        """Send unconfirmed answers whose callers still wait over another connection."""
         if self._publisher is not None:
             self._publisher.abandon()
             self._publisher = None

@@ -19,10 +19,9 @@ from oslo_messaging.rpc.server import RPCServer
 from conf import private_apis
 from conf.daemon.process import stop_each
 from scheduler.cached_thread_pool import CachedThreadPool
-from scheduler.messaging.broker_check import refusals_explained
+from scheduler.messaging.broker_check import start_explained
 from scheduler.messaging.call import log_late, seconds_queued, silence_limit
 from scheduler.messaging.dispatcher import CheckedDispatcher, Take, drop_unreadable, take_none
-from scheduler.messaging.transport import UnusableTransport
 from scheduler.wire.context import Deadline, stamp_size
 
 LOG = log.getLogger(__name__)
@@ -67,12 +66,8 @@ class RpcServer:
 
     def start(self) -> None:
         """Begin to receive; raise UnusableTransport where options or queues do not allow it."""
-        try:
-            with refusals_explained(self._server.conf):
-                self._server.start()
-        # The driver finds out only now that options contradict each other.
-        except RuntimeError as error:
-            raise UnusableTransport(f"options of [oslo_messaging_rabbit]: {error}") from error
+        with start_explained(self._server.conf):
+            self._server.start()
         unread = UnreadCalls()
         private_apis.wrap_callbacks(self._server, unread.giving_back)
         drop_unreadable(self._server)

@@ -68,10 +68,10 @@ class LiveHosts:
 
     def table(self, spec: RequestSpec) -> HostTable:
         """Return a working copy of the hosts, with their trust levels if the request needs them."""
-        with self.destinations.hosts(spec, self.destinations.driver) as hosts:
+        with self.destinations.hosts(spec, self.destinations.settings) as hosts:
             return hosts.working_copy()
 
     def detached_table(self, spec: RequestSpec) -> HostTable:
         """Return table() as a copy that does not change with the host cache, nor it with this."""
-        with self.destinations.hosts(spec, self.destinations.driver) as hosts:
+        with self.destinations.hosts(spec, self.destinations.settings) as hosts:
             return hosts.detached()

@@ -99,7 +99,8 @@ class Destinations:
         the deadline.
         """
         deadline = deadline or Deadline(time.monotonic())
-        trace, settings = _begin_trace(arguments, caller, deadline), self.settings
+        settings = self.settings
+        trace = _begin_trace(arguments, caller, deadline, settings)
         with notifying(trace, self._observers), refusing_late():
             if settings.claimer is None or arguments.spec.is_rebuild:
                 reads = TimedReads(self._database, self._threads, deadline.left)
@@ -118,11 +119,13 @@ class Destinations:
         Raises what select() does. outcome() is to be asked once the future of the request is done.
         """
         settings, spec = self.settings, arguments.spec
-        if settings.claimer is None or spec.is_rebuild or spec.scheduler_hints:
+        claimer = settings.claimer
+        if claimer is None or spec.is_rebuild:
             return None
-        trace = _begin_trace(arguments, caller, deadline)
-        pending = self._pending(arguments, deadline, trace, settings, settings.claimer)
-        return pending if self.loop.prepare_at_once(pending) else None
+        if self.loop.may_have_to_wait(spec, settings, claimer):
+            return None
+        trace = _begin_trace(arguments, caller, deadline, settings)
+        return self._pending(arguments, deadline, trace, settings, claimer)
 
     def outcome(self, pending: PendingRequest) -> Answer:
         """Return the answer to a request whose future is done; raises what select() does."""
@@ -195,16 +198,16 @@ class Destinations:
                 free = self._database.read(lambda each: FreePlaces.read(each, [project]))
                 request = replace(request, places=free.of(project))
             request = replace(request, choices=claimer.width.choices)
-        with self.hosts(request.spec, driver) as hosts:
+        with self.hosts(request.spec, settings) as hosts:
             copy = hosts.detached()
         copy.promises = self._database.read(promised.read)
         return Rehearsal(driver.decide(copy.working_copy(), request), copy, request, driver)
 
     @contextmanager
-    def hosts(self, spec: RequestSpec, driver: BaseDriver) -> Iterator[HostTable]:
+    def hosts(self, spec: RequestSpec, settings: Settings) -> Iterator[HostTable]:
         """Yield the host table, locked, with the levels of trust that the request needs."""
-        levels = levels_of_trust(spec, replace(self.settings, driver=driver), self.host_cache)
-        with self.host_cache.current(driver.view_max_age) as hosts:
+        levels = levels_of_trust(spec, settings, self.host_cache)
+        with self.host_cache.current(settings.driver.view_max_age) as hosts:
             if levels is not None:
                 self.host_cache.set_trust(levels)
             yield hosts
@@ -212,10 +215,9 @@ class Destinations:
     def _select_without_claims(
         self, request: Request, trace: RequestTrace, settings: Settings
     ) -> Answer:
-        trace.driver = settings.driver
         with ExitStack() as locked:
             with trace.stage("view"):
-                hosts = locked.enter_context(self.hosts(request.spec, settings.driver))
+                hosts = locked.enter_context(self.hosts(request.spec, settings))
             with trace.stage("decide"):
                 decision, _ = decide(settings, self.host_cache, hosts, request, trace)
             self.host_cache.consume(decision, request.spec)
@@ -225,8 +227,8 @@ class Destinations:
 
 
 def _begin_trace(
-    arguments: SelectArguments, caller: RequestContext, deadline: Deadline
+    arguments: SelectArguments, caller: RequestContext, deadline: Deadline, settings: Settings
 ) -> RequestTrace:
     trace = RequestTrace(caller, arguments.instance_uuids, time.monotonic())
-    trace.seconds["queue"] = deadline.waited()
+    trace.driver, trace.seconds["queue"] = settings.driver, deadline.waited()
     return trace

@@ -33,7 +33,14 @@ from scheduler import request_trace
 from scheduler.cached_thread_pool import CachedThreadPool
 from scheduler.claims import stored_answers
 from scheduler.claims.claim_request import ClaimContext, build_claim_request, claimable
-from scheduler.claims.claimer import PATIENCE, TooLate, listing_groups, too_long, write_until
+from scheduler.claims.claimer import (
+    PATIENCE,
+    Claimer,
+    TooLate,
+    listing_groups,
+    too_long,
+    write_until,
+)
 from scheduler.claims.placement_scope import scope_of
 from scheduler.claims.protection import log_moved, protected
 from scheduler.decision.pipeline import NOT_ENOUGH, Request
@@ -126,26 +133,29 @@ class SchedulingLoop:
             if pending.deadline.passed():
                 self._give_up(pending)
 
-    def prepare_at_once(self, pending: PendingRequest) -> bool:
-        """Prepare a request that has to wait for nothing; return False where it may have to."""
-        spec, settings, cache = pending.request.spec, pending.settings, self._cache
+    def may_have_to_wait(self, spec: RequestSpec, settings: Settings, claimer: Claimer) -> bool:
+        """Return whether prepare() may wait for hosts, standbys, Placement or attestation.
+
+        Raises InvalidInput for a flavor that says something unknown of protection.
+        """
         max_age = settings.driver.view_max_age
-        is_current = cache.age < (cache.max_age if max_age is None else max_age)
-        may_be_protected = (
-            pending.claimer.settings.protection.mode_of(spec) is not None
-            or spec.project_id in cache.reserving
+        return bool(
+            settings.allocator
+            or settings.attestation
+            or self._cache.age >= (self._cache.max_age if max_age is None else max_age)
             # Of moves, and of hints, the standbys are read.
             or spec.ignore_hosts
             or spec.scheduler_hints
+            or spec.project_id in self._cache.reserving
+            or claimer.settings.protection.mode_of(spec) is not None
         )
-        if not is_current or may_be_protected or pending.allocator or settings.attestation:
-            return False
-        pending.trace.driver = settings.driver
-        pending.begin_attempt()
-        return True
 
     def begin(self, pending: PendingRequest) -> None:
-        """Let a prepared request join a round; its future gets the answer, by its deadline."""
+        """Let a request join a round that has to wait for nothing before it.
+
+        Nobody waits for the answer, which its future gets by the deadline of the request.
+        """
+        pending.begin_attempt()
         with self._lock:
             self._watched.add(pending)
             begins, self._is_watching = not self._is_watching, True
@@ -162,7 +172,7 @@ class SchedulingLoop:
                 pending.future.set_exception(error)
 
     def _watch(self) -> None:
-        """Look after requests that nobody waits for, until all are answered."""
+        """Watch the deadlines of requests that no thread waits for, until all are answered."""
         while True:
             sleep(WATCH)
             self.begin_round()
@@ -183,7 +193,6 @@ class SchedulingLoop:
         if pending.deadline.passed():
             raise TooLate()
         trace, settings, cache = pending.trace, pending.settings, self._cache
-        trace.driver = settings.driver
         if pending.allocator is not None and pending.placement is None:
             with trace.stage("placement"):
                 spec = pending.request.spec
@@ -224,6 +233,7 @@ class SchedulingLoop:
         """Let a request be decided and claimed in the next round."""
         attempt = pending.attempt
         attempt.queued_at, attempt.seconds_left = monotonic(), pending.deadline.left()
+        attempt.seconds_deciding = pending.trace.seconds.get("decide", 0.0)
         with self._lock:
             # Who is decided again since claims of others were in flight comes before new ones.
             (self._waiting.appendleft if pending.rechecks else self._waiting.append)(pending)
@@ -400,9 +410,8 @@ class SchedulingLoop:
         attempt, width = pending.attempt, pending.claimer.width
         if not end_attempt(attempt, self._cache):
             return
-        spent = monotonic() - attempt.queued_at - attempt.decide_seconds
-        seconds = pending.trace.seconds
-        seconds["claim"] = seconds.get("claim", 0.0) + max(0.0, spent)
+        deciding = pending.trace.seconds.get("decide", 0.0) - attempt.seconds_deciding
+        pending.trace.add_seconds("claim", monotonic() - attempt.queued_at - deciding)
         if attempt.error is not None:
             if isinstance(attempt.error, ClaimLost):
                 width.lost()
@@ -551,7 +560,6 @@ def decide_attempt(
         request = replace(request, places=newest.places.of(request.spec.project_id))
     # What plug-ins log is about this request.
     trace.caller.for_logging()
-    began = monotonic()
     with trace.stage("decide"), cache.locked(attempt.as_of_reading) as hosts:
         # The caller may have given up since the round looked; nobody would end the claim.
         if attempt.is_over:
@@ -568,7 +576,6 @@ def decide_attempt(
             context = ClaimContext(identity, request, decision, copy)
             attempt.claims = build_claim_request(context, claim_settings, cache)
             attempt.in_flight = cache.begin_claim(decision, request.spec)
-    attempt.decide_seconds += monotonic() - began
     if answer and pending.offers_at_once:
         answer = pending.offer(answer)
     attempt.set_answer(answer, claim_settings.alternates)
@@ -596,7 +603,7 @@ def decide(
     trace.snapshot = settings.snapshot_log.take(hosts) if settings.snapshot_log else None
     if trace.snapshot:
         trace.snapshots.append(trace.snapshot)
-    trace.driver, trace.request, trace.decision = settings.driver, request, decision
+    trace.request, trace.decision = request, decision
     return decision, copy
 
 

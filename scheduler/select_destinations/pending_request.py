@@ -43,9 +43,9 @@ class Attempt:
 
     as_of_reading: see HostCache.locked(). trust has the levels of trust by node, if the request
     needs them. is_contested: others had claims in flight when it was decided. in_flight are the ids
-    of the nodes on which the host cache has the claim. queued_at and decide_seconds are times in
-    seconds, seconds_left those until the deadline when it was queued. After is_over nothing is
-    decided any more.
+    of the nodes on which the host cache has the claim. queued_at is a time of the monotonic clock;
+    seconds_left are those until the deadline when it was queued, and seconds_deciding those that
+    the request had been decided for by then. After is_over nothing is decided any more.
     """
 
     request: Request
@@ -58,7 +58,7 @@ class Attempt:
     in_flight: Collection[int] = ()
     queued_at: float = math.inf
     seconds_left: float = math.inf
-    decide_seconds: float = 0.0
+    seconds_deciding: float = 0.0
     result: ClaimResult | None = None
     error: BaseException | None = None
     is_over: bool = False
